@@ -1,7 +1,8 @@
-"""L3, the NPCs: one session actor each, its turns, and who decides their tier.
+"""The NPCs: their sessions, their turns, and the choice of a turn's tier.
 
-`selection` and `turn` are pure rules; `session` is the actor; `engines` hold the
-round loop; `npc` is what an embedder holds, and `scene` holds several of them.
+Each NPC of a session has one actor. `selection` and `turn` are pure rules; `session` is
+the actor; `engines` contain the loop of rounds; `npc` is what an embedder holds, and
+`scene` holds several NPCs.
 """
 
 from .approval import ApprovalRequest, Approver

@@ -1,5 +1,4 @@
-"""How many turns run now: for whoever must wait until none does, and for whoever says
-that no more of them can be served."""
+"""Count the turns that run, so that other work can wait and overload can be refused."""
 
 from __future__ import annotations
 
@@ -11,62 +10,66 @@ from glyphoxa_trio.actors import Signal
 
 
 class Admission(Protocol):
-    """Says whether one more turn may begin. Asked once for each that would."""
+    """Decides whether one more turn may begin. Asked once for each turn that would."""
 
     @property
     def busy(self) -> bool:
-        """What nobody waits for (probes, speculation) had better wait itself."""
+        """True if work that has no waiter (probes, speculation) should wait."""
         ...
 
     def refusal(self, running: int) -> str:
-        """Why no turn may begin beside so many; empty if it may."""
+        """Return why no turn may begin beside this many; empty if it may."""
         ...
 
 
 @attrs.define(eq=False)
 class Activity:
-    """Counted by every session of a runtime. `quiet` waits for zero, `begun` for more.
+    """The running turns, counted by every session of a runtime.
+
+    `quiet` waits until there is none, `begun` until there is one.
 
     Args:
-      door: without one every turn may begin.
+      door: decides whether a turn may begin; without one every turn may.
     """
 
     door: Admission | None = None
     running: int = attrs.field(default=0, init=False)
-    # Of those that run, the ones that are this process's work: not the answers that a
-    # model gives without being asked, which are audio that plays.
+    # The running turns that are work of this process. The answers that a model gives
+    # without being asked are not: they are audio that is passed on.
     working: int = attrs.field(default=0, init=False)
     _ended: Signal = attrs.field(factory=Signal, init=False)
     _began: Signal = attrs.field(factory=Signal, init=False)
 
     @property
     def busy(self) -> bool:
+        """True if work that has no waiter should wait."""
         return self.door is not None and self.door.busy
 
     def refusal(self) -> str:
-        """Why a turn may not begin now; whoever is told so does not `begin`."""
+        """Return why a turn may not begin now; a refused turn does not call `begin`."""
         return "" if self.door is None else self.door.refusal(self.working)
 
     def begin(self, *, works: bool = True) -> None:
+        """Record that a turn begins. ``works``: it is work of this process."""
         self.running += 1
         self.working += works
         self._began.set()
 
     def end(self, *, works: bool = True) -> None:
-        """``works`` as when it began."""
+        """Record that a turn has ended. ``works`` is as when it began."""
         self.running -= 1
         self.working -= works
         if not self.running:
             self._ended.set()
 
     async def quiet(self) -> None:
-        """Return as soon as no turn runs.
+        """Wait until no turn runs.
 
-        One that begins in the moment in which the last one ends counts: whoever
-        waits puts an end to it.
+        Returns even if another turn begins at the moment when the last one ends: the
+        caller must stop its work when a turn begins.
         """
         await self._ended.until(lambda: not self.running)
 
     async def begun(self) -> None:
-        """Return as soon as a turn runs."""
+        """Wait until a turn runs."""
         await self._began.until(lambda: self.running > 0)

@@ -1,9 +1,9 @@
-"""Asking somebody whether an external tool may run (D13a).
+"""Ask the DM whether an external tool may run.
 
-A question goes out as an event and, if the embedder gave an approver, to that
-callable as well. The first answer counts, whichever way it comes; without one in
-time it is a no. All of it runs outside the tool clock: a person needs longer than
-a tool may.
+A question is sent as an event and, if the embedder has passed an approver, to that
+callable as well. The first answer counts, whichever way it comes; without an answer in
+time the call is denied. The tool clock does not run meanwhile, because a person needs
+longer than a tool may.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from .events import ApprovalNeeded, ApprovalSettled, Decision
 from .identity import DEFAULT, NpcId
 
 APPROVAL_TIMEOUT: Final = 30.0  # seconds
-_ARGUMENTS: Final = 2000  # characters of them, for people
+_ARGUMENTS: Final = 2000  # how many characters of the arguments are shown
 
 
 @attrs.frozen(kw_only=True)
 class ApprovalRequest:
-    """Somebody must say yes before this external tool runs.
+    """A question whether this external tool may run.
 
-    ``definition`` is what its server says of it. Show people its texts with
-    `glyphoxa_trio.tools.characters.visible`, or they do not see all of them.
+    ``definition`` is the server's description of the tool. Show its texts to people
+    with `glyphoxa_trio.tools.characters.visible`, which makes hidden characters
+    visible.
     """
 
     npc: str
@@ -51,7 +52,7 @@ Approver = Callable[[ApprovalRequest], Awaitable[bool]]
 
 @attrs.define(eq=False)
 class _Question:
-    """One call that waits for a yes or a no."""
+    """One call that waits for an answer."""
 
     call: ToolCall
     tool: str
@@ -60,7 +61,7 @@ class _Question:
     settled: trio.Event = attrs.field(factory=trio.Event)
 
     def settle(self, decision: Decision) -> bool:
-        """The first decision counts; whether this was it."""
+        """Set the decision, if there is none yet; return True if this call set it."""
         if self.decision is not None:
             return False
         self.decision = decision
@@ -73,9 +74,9 @@ class Questions:
     """The open questions of one NPC. Their ids are never used again.
 
     Args:
-      id: whose calls they are.
-      approver: asked beside whoever reads the events; None is nobody.
-      within: how long each question stays open, seconds.
+      id: the NPC.
+      approver: is asked, besides the readers of events; None means no approver.
+      within: how long each question stays open, in seconds.
     """
 
     id: NpcId
@@ -85,7 +86,7 @@ class Questions:
     _asked: int = attrs.field(default=0, init=False)
 
     def answer(self, question: str, *, yes: bool) -> bool:
-        """Settle a question; False if it is not open, any more or at all."""
+        """Answer a question; return False if it is not open or does not exist."""
         found = self._open.get(question)
         decision = Decision.APPROVED if yes else Decision.DENIED
         return found is not None and found.settle(decision)
@@ -100,8 +101,11 @@ class Questions:
         turn: int,
         post: Callable[[ApprovalNeeded | ApprovalSettled], None],
     ) -> frozenset[str]:
-        """Which of these calls may run because somebody said so: those are asked about
-        that the grant covers and that need it. Takes its own time, see `ask`."""
+        """Return the ids of those calls that were approved.
+
+        Questions are asked about calls that the grant covers and that need approval.
+        This takes its own time, see `ask`.
+        """
         if not grant.approver:
             return frozenset()
         found = host.snapshot.by_exposed
@@ -114,8 +118,8 @@ class Questions:
             and listing.key not in host.approvals.agreed
         ]
         approved = await self.ask(nursery, turn, doubtful, post)
-        # A yes is for the tool that was asked about, not for what its server has
-        # put under the same name since.
+        # An approval is for the tool that was asked about, not for another tool that
+        # its server has since put under the same name.
         now = host.snapshot.by_key
         return frozenset(
             call.id
@@ -132,12 +136,12 @@ class Questions:
         calls: Sequence[tuple[ToolCall, CatalogueEntry]],
         post: Callable[[ApprovalNeeded | ApprovalSettled], None],
     ) -> frozenset[str]:
-        """The ids of the calls that somebody said yes to in time, asked all at once.
+        """Ask about all calls at once; return the ids of the calls approved in time.
 
-        An approver that fails has said no. It is asked in ``nursery`` and not in
-        the caller's task: one that ignores its cancellation, a thread that waits
-        for a key, holds nobody (D3a). Every question that was posted is settled
-        by exactly one event, also when this is cancelled.
+        An approver that fails denies its call. It runs in ``nursery`` and not in the
+        caller's task, so that an approver that ignores its cancellation, such as a
+        thread that waits for a key, delays no turn. Every question that was posted is
+        settled by exactly one event, even if this is cancelled.
         """
         if not calls:
             return frozenset()
@@ -192,7 +196,7 @@ class Questions:
                     waiting.start_soon(wait, id_, question)
         finally:
             for scope in scopes:
-                scope.cancel("nobody waits for this approval any more")
+                scope.cancel("the question is closed")
             for id_, question in questions.items():
                 if id_ in self._open:  # the turn was interrupted
                     question.settle(Decision.WITHDRAWN)
@@ -221,26 +225,27 @@ async def _consult(
             yes = bool(await approver(request))
     except (KeyboardInterrupt, trio.Cancelled):
         raise
-    except BaseException as error:  # border: the embedder's code; this is no yes
-        # In a group there may be a cancellation, which is the nursery's.
+    # border: the embedder's code; a failure is no approval
+    except BaseException as error:
+        # A group may contain a cancellation, which belongs to the nursery.
         if isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
             _, ours = error.split(
                 lambda x: not isinstance(x, KeyboardInterrupt | trio.Cancelled)
             )
             if ours is not None:
                 raise ours from None
-    # Cancelled, it is too late: then the question is settled already.
+    # If this was cancelled, the question is settled already.
     question.settle(Decision.APPROVED if yes else Decision.DENIED)
 
 
 def for_people(arguments: str) -> str:
-    """A call's arguments as one readable line that hides and fakes nothing.
+    """Return a call's arguments as one readable line in which nothing is hidden.
 
-    Control characters, and those that turn or hide text, are written as escapes;
-    what is longer than a screen is cut.
+    Control characters, and characters that reverse or hide text, are written as
+    escapes; text longer than 2000 characters is cut.
     """
     text = arguments[:MAX_BYTES] or "{}"
-    with suppress(ValueError, RecursionError):  # else as it was written
+    with suppress(ValueError, RecursionError):  # otherwise as it was written
         text = json.dumps(json.loads(text), ensure_ascii=False)
     shown = cut(text, _ARGUMENTS)
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown)

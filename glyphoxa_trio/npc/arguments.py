@@ -1,5 +1,7 @@
-"""What callers hand in, looked at before it goes into a mailbox: a mistake is theirs to
-hear of, at once, and no NPC's to crash of."""
+"""Check what callers pass, before it is put into a mailbox.
+
+A mistake is reported to the caller at once, instead of crashing an NPC's actor.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,21 @@ _LONGEST: Final = 200
 
 
 def check_text(**given: object) -> None:
-    """Raises TypeError if one of them is not text; its message has the name."""
+    """Raise TypeError if a value is not text; the message contains its name."""
     for name, value in given.items():
         if not isinstance(value, str):
             raise TypeError(f"{name} must be text (str), not {_shown(value)}")
 
 
 def check_tier(tier: object, *, optional: bool = True) -> None:
-    """Raises TypeError unless it is a `Tier`, or None where it may be left out."""
+    """Raise TypeError unless it is a `Tier`, or None where it may be omitted."""
     if not (isinstance(tier, Tier) or (tier is None and optional)):
         names = ", ".join(f"Tier.{tier.name}" for tier in Tier)
         raise TypeError(f"tier must be one of {names}, not {_shown(tier)}")
 
 
 def check_seconds(seconds: object) -> None:
-    """Raises TypeError unless it is a number, and ValueError unless it is a time."""
+    """Raise TypeError unless it is a number, and ValueError unless it is a duration."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"seconds must be a number, not {_shown(seconds)}")
     if not 0 <= seconds < math.inf:
@@ -35,7 +37,7 @@ def check_seconds(seconds: object) -> None:
 
 
 def check_values(values: object) -> None:
-    """Raises TypeError unless it is a mapping with names."""
+    """Raise TypeError unless it is a mapping whose keys are text."""
     if not isinstance(values, Mapping):
         raise TypeError(f"values must be a mapping, not {_shown(values)}")
     for name in values:
@@ -44,7 +46,7 @@ def check_values(values: object) -> None:
 
 
 def check_session(id_: object, tenant: object) -> None:
-    """Raises TypeError unless they are text, and ValueError for what names nothing."""
+    """Raise TypeError unless both are text, and ValueError if one is no valid name."""
     check_text(id=id_, tenant=tenant or "")
     for name, value in (("id", str(id_)), ("tenant", str(tenant or "-"))):
         if not value.strip() or len(value) > _LONGEST or not value.isprintable():

@@ -1,12 +1,12 @@
-"""Whether somebody who makes a sound while an NPC speaks interrupts it: pure state.
+"""Decide whether a sound that a user makes interrupts the NPC: pure state.
 
-    nothing ──begins──► held ──there is enough of it──► counts: what was said is void
-                          └────it was too little──────► a cough: nothing was lost
+    nothing ──begins──► held ──there is enough of it──► counts: the answer is void
+                          └────it was too little──────► a cough: the answer goes on
 
-While somebody is held, the NPC holds still. An utterance that begins while no NPC
-speaks counts at once, and so does every one if nothing is asked of it. What is too
-little is not answered either. Words may come long after the sound: by then there is
-another utterance.
+While an utterance is held, the NPC pauses. An utterance that begins while no NPC speaks
+counts at once, and so does every utterance if there is no minimum. An utterance that is
+too short is not answered either. Words may come long after the sound, when another
+utterance is in progress.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _REMEMBERED: Final = 32
 
 @attrs.frozen(kw_only=True)
 class Minimum:
-    """So much must be said to interrupt: ``seconds`` of speech, and ``words``."""
+    """The least that interrupts: ``seconds`` of speech, and ``words``."""
 
     seconds: float = 0.0
     words: int = 0
 
     @property
     def is_none(self) -> bool:
+        """True if every sound interrupts."""
         return not (self.seconds or self.words)
 
 
@@ -35,19 +36,19 @@ NO_MINIMUM: Final = Minimum()
 
 
 class BargeInAction(Enum):
-    """What is to be done now."""
+    """The steps that a decision can require."""
 
     NOTHING = auto()
-    HOLD = auto()  # play nothing, and keep it
-    RESUME = auto()  # go on with it
-    INTERRUPT = auto()  # it is void
+    HOLD = auto()  # pause playback, and keep the rest
+    RESUME = auto()  # continue playback
+    INTERRUPT = auto()  # drop the rest
 
 
 class UtteranceState(Enum):
-    """What an utterance is."""
+    """The state of an utterance."""
 
-    HELD = auto()  # perhaps an interruption: the NPC holds still
-    OPEN = auto()  # perhaps, and the NPC has gone on meanwhile
+    HELD = auto()  # perhaps an interruption: the NPC pauses
+    OPEN = auto()  # perhaps an interruption, but the NPC has continued
     COUNTS = auto()
     COUGH = auto()
 
@@ -57,7 +58,11 @@ _UNDECIDED: Final = (UtteranceState.HELD, UtteranceState.OPEN)
 
 @attrs.define
 class _HeardUtterance:
-    """``seconds``: of speech; None if nobody counts them. ``over``: no more comes."""
+    """One utterance.
+
+    ``seconds``: the length of its speech; None if nothing measures it. ``over``: no
+    more of it comes.
+    """
 
     standing: UtteranceState = UtteranceState.HELD
     seconds: float | None = None
@@ -74,16 +79,19 @@ class BargeIn:
 
     @property
     def held(self) -> bool:
+        """True while an utterance is held."""
         return any(x.standing is UtteranceState.HELD for x in self._of.values())
 
     def standing(self, utterance: int) -> UtteranceState:
-        """What it is; one that was forgotten, or never heard of, counts."""
+        """Return the state of an utterance; an unknown or forgotten one counts."""
         found = self._of.get(utterance)
         return UtteranceState.COUNTS if found is None else found.standing
 
     def begins(self, utterance: int, *, busy: bool) -> BargeInAction:
-        """Somebody begins to speak. ``busy``: while an NPC answers them, or what it
-        has said is still played."""
+        """Record that the user starts to speak.
+
+        ``busy``: an NPC answers the user, or its speech is still being played.
+        """
         if utterance in self._of:
             return BargeInAction.NOTHING
         held = self.held
@@ -97,7 +105,7 @@ class BargeIn:
     def sounds(
         self, utterance: int, seconds: float, *, over: bool = False
     ) -> BargeInAction:
-        """So much of it is speech. ``over``: and that is all of it."""
+        """Set the seconds of speech so far; ``over`` if these are all."""
         found = self._of.get(utterance)
         if found is None or found.standing not in _UNDECIDED:
             return BargeInAction.NOTHING
@@ -105,7 +113,7 @@ class BargeIn:
         return self._decide(found, last=over and seconds < self.minimum.seconds)
 
     def understood(self, utterance: int, words: int, *, final: bool) -> BargeInAction:
-        """So many words are in it. ``final``: and that is all of them."""
+        """Set the number of words so far; ``final`` if these are all."""
         found = self._of.get(utterance)
         if found is None or found.standing not in _UNDECIDED:
             return BargeInAction.NOTHING
@@ -113,8 +121,10 @@ class BargeIn:
         return self._decide(found, last=final)
 
     def waits_no_longer(self) -> BargeInAction:
-        """Nothing was heard for a while, neither sound nor words: the NPC goes on. What
-        comes all the same may count yet."""
+        """Let the NPC continue, because neither sound nor words came for a while.
+
+        What comes later may still count.
+        """
         if not self.held:
             return BargeInAction.NOTHING
         for each in self._of.values():
@@ -132,12 +142,12 @@ class BargeIn:
         return BargeInAction.RESUME if held and not self.held else BargeInAction.NOTHING
 
     def _is_enough(self, one: _HeardUtterance) -> bool:
-        if one.seconds is None:  # then words are what shows that it is speech
+        if one.seconds is None:  # then only words show that it is speech
             return one.words >= max(1, self.minimum.words)
         return one.seconds >= self.minimum.seconds and one.words >= self.minimum.words
 
     def _counts(self, one: _HeardUtterance) -> BargeInAction:
-        """It interrupts; so nothing is left that another one could."""
+        """Let it interrupt; no held utterance is left that could interrupt again."""
         one.standing = UtteranceState.COUNTS
         for each in self._of.values():
             if each.standing is UtteranceState.HELD:

@@ -1,8 +1,8 @@
 """The clocks of one turn: pure state, no trio. Times are seconds.
 
-Two clocks that are never confused (D0, D3): the tool clock runs while the turn
-waits for tools and is bounded by construction; the model clock runs while it
-waits for the model.
+There are two, which are never mixed. The tool clock runs while the turn waits for
+tools, and its budget bounds their time. The model clock runs while the turn waits for
+the model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import attrs
 
 @attrs.define(eq=False)
 class Clock:
-    """Time that may be spent, in stretches: from a `start` to its `stop`. Of several at
-    once the first starts it and the last stops it."""
+    """Time that may be spent, in stretches from a `start` to its `stop`.
+
+    If stretches overlap, the first starts the clock and the last stops it.
+    """
 
     budget: float
     _spent: float = attrs.field(default=0.0, init=False)
@@ -22,17 +24,18 @@ class Clock:
 
     @property
     def running(self) -> bool:
+        """True while a stretch is open."""
         return self._holders > 0
 
     def start(self, now: float) -> float:
-        """Let the clock run; returns the moment at which nothing is left."""
+        """Start a stretch; return the time at which nothing is left."""
         if not self._holders:
             self._since = now
         self._holders += 1
         return now + self.remaining(now)
 
     def stop(self, now: float) -> None:
-        """End one stretch; nothing if the clock stands still."""
+        """End one stretch; does nothing if the clock is stopped."""
         if not self._holders:
             return
         self._holders -= 1
@@ -40,12 +43,13 @@ class Clock:
             self._spent += now - self._since
 
     def forgive(self, seconds: float) -> None:
-        """So much of what was spent was somebody else's."""
+        """Give back seconds of the time that was spent."""
         self._spent -= seconds
 
     def spent(self, now: float) -> float:
+        """Return the time spent until ``now``."""
         return self._spent + (now - self._since if self._holders else 0.0)
 
     def remaining(self, now: float) -> float:
-        """What is left, never less than nothing."""
+        """Return the time that is left, at least 0."""
         return max(0.0, self.budget - self.spent(now))

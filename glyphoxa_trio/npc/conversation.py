@@ -1,9 +1,10 @@
-"""What an NPC and its players have said: a bounded history (D12a).
+"""The conversation of an NPC with its players: a bounded history.
 
-A turn is recorded while it runs. Only what was delivered is remembered of the
-NPC's words; every tool call is remembered together with its answer. What others said
-to each other stands before the next thing that is said to this NPC. Above 300 lines:
-what is heard, remembered and told is one story.
+A turn is recorded while it runs. Of the NPC's words only what was delivered is
+remembered, so that it does not refer to things the players never heard; every tool call
+is remembered together with its answer. What others said to each other stands before the
+next utterance to this NPC. Above 300 lines, because what is heard, what is remembered
+and what is told to the model depend on each other.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from .spoken_audio import SpokenAudio
 class Round:
     """One response of the model within a turn: its sentences, calls and answers.
 
-    So many sentences were ``delivered`` as text. ``by_ear``: what was heard of them,
-    if somebody says what was played. ``verbatim`` is told to the model while the turn
-    goes on; afterwards only what was heard counts.
+    ``delivered``: how many sentences were delivered as text. ``by_ear``: what was heard
+    of them, if playback is reported. ``verbatim``: the vendor's form of the response,
+    which the model is sent while the turn continues; afterwards only what was heard
+    counts.
     """
 
     sentences: list[str] = attrs.field(factory=list)
@@ -43,29 +45,30 @@ class Round:
 
     @property
     def heard(self) -> list[str]:
-        """What counts as delivered (D12a)."""
+        """The sentences that count as delivered."""
         return self.sentences[: self.delivered] if self.by_ear is None else self.by_ear
 
     @classmethod
     def restored(cls, kept: RoundSnapshot) -> Round:
-        """One of a turn that is over, as `snapshot` had it."""
+        """Return a round of a past turn from its `snapshot`."""
         round_ = cls([*kept.heard], delivered=len(kept.heard))
         round_._echoes = [x.call for x in kept.calls]
         round_._answers = [_answer(x.call, x.answer) for x in kept.calls]
         return round_
 
     def snapshot(self) -> RoundSnapshot:
-        """What is kept of it."""
+        """Return a snapshot."""
         self._tell()
         told = zip(self._echoes, self._answers, strict=True)
         calls = (CallSnapshot(call, answer.content) for call, answer in told)
         return RoundSnapshot(tuple(self.heard), tuple(calls))
 
     def echo(self, verbatim: Verbatim | None) -> None:
-        """The model has written it so, while its turn goes on."""
+        """Keep the vendor's form of the response while its turn continues."""
         self.verbatim = verbatim
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
+        """Yield the round's messages; ``heard_only`` leaves out what was not heard."""
         said = self.heard if heard_only else self.sentences
         self._tell()
         if said or self._echoes:
@@ -78,8 +81,8 @@ class Round:
         yield from self._answers
 
     def _tell(self) -> None:
-        # A history is told in every round, and writing all of it anew would be
-        # most of what a turn costs. Outcomes are only ever added.
+        # The history is sent in every round, and formatting all of it anew would be
+        # most of a turn's cost. Outcomes are only ever added.
         for outcome in self.outcomes[len(self._answers) :]:
             self._echoes.append(_echo(outcome.call))
             self._answers.append(_answer(outcome.call, outcome_text(outcome)))
@@ -89,11 +92,13 @@ class Round:
 class Exchange:
     """One turn: what was said to the NPC, and its rounds.
 
-    ``aloud`` is its audio, if there is any. From the first report of what was played on
-    it is that which counts as delivered; of what a model says by itself what the
-    listener took counts before that.
-    ``asked``: something was said to it; else it speaks by itself. ``overheard`` since
-    the last turn; ``context`` is known for this turn, and no longer.
+    ``aloud`` is its audio, if there is any. From the first playback report on, what was
+    played counts as delivered. Before that, what the listener took counts, for the
+    speech of a model.
+
+    ``asked``: something was said to the NPC; otherwise it speaks unasked.
+    ``overheard``: what was overheard since the last turn. ``context``: what is known in
+    this turn only.
     """
 
     speaker: str
@@ -104,15 +109,15 @@ class Exchange:
     asked: bool = attrs.field(default=True, kw_only=True)
     overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
     context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
-    # What calls of earlier, interrupted turns came to, told with this utterance.
+    # Outcomes of calls of earlier, interrupted turns, told with this utterance.
     late: tuple[Outcome, ...] = ()
-    _late: str = attrs.field(default="", init=False)  # the same in words
-    # What a later turn is told of this one, until more of it is heard or forgotten.
+    _late: str = attrs.field(default="", init=False)  # the same as text
+    # How later turns are told of this one, until more of it is heard or forgotten.
     _past: tuple[Message, ...] | None = attrs.field(default=None, init=False)
 
     @classmethod
     def restored(cls, kept: ExchangeSnapshot) -> Exchange:
-        """One that is over, as `snapshot` had it."""
+        """Return a past turn from its `snapshot`."""
         exchange = cls(
             kept.speaker,
             kept.text,
@@ -124,7 +129,7 @@ class Exchange:
         return exchange
 
     def snapshot(self) -> ExchangeSnapshot:
-        """What is kept of it, as far as it was heard by now."""
+        """Return a snapshot of the turn, as far as it was heard by now."""
         return ExchangeSnapshot(
             speaker=self.speaker,
             text=self.text,
@@ -135,29 +140,29 @@ class Exchange:
         )
 
     def is_aloud(self, aloud: SpokenAudio) -> None:
-        """This is what is said aloud of it."""
+        """Set the turn's audio."""
         self.aloud = aloud
 
     def understood(self, text: str) -> None:
-        """These are the words that were spoken, as far as they are known."""
+        """Set the words that were spoken, as far as they are known."""
         self.text = text
 
     def tells(self, late: tuple[Outcome, ...]) -> None:
-        """Calls of earlier turns came to this."""
+        """Set the outcomes of earlier turns' calls that this turn tells."""
         self.late = late
 
     def knows(self, context: tuple[str, ...]) -> None:
+        """Set the context of this turn."""
         self.context = context
 
     def taken(self, seconds: float) -> None:
-        """The listener has taken so much more audio; nothing if they say themselves
-        what was played."""
+        """Count audio that the listener has taken; ignored if playback is reported."""
         if self.aloud is not None and not self._reported:
             self.aloud.take(seconds)
             self.hear()
 
     def lines(self) -> Iterator[TranscriptLine]:
-        """Who said what, as far as it was heard."""
+        """Yield what each side said, as far as it was heard."""
         for line in self.overheard:
             yield TranscriptLine("user", f"({line})")
         if self.text and self.asked:
@@ -166,18 +171,19 @@ class Exchange:
             yield TranscriptLine("assistant", self.heard)
 
     def begin_round(self) -> Round:
+        """Begin a round and return it."""
         self._past = None
         by_ear = self._reported and self.aloud is not None
         self.rounds.append(Round(by_ear=[] if by_ear else None))
         return self.rounds[-1]
 
     def delivered(self, round_index: int) -> None:
-        """The next sentence of that round has been heard."""
+        """Count the next sentence of that round as delivered."""
         self.rounds[round_index].delivered += 1
         self.hear()
 
     def played(self, seconds: float) -> None:
-        """So much of its audio was heard in all; nothing if it has none."""
+        """Set how many seconds of the audio were heard in all, if there is audio."""
         first, self._reported = not self._reported, True
         if self.aloud is not None:
             if first:
@@ -186,7 +192,7 @@ class Exchange:
         self.hear()
 
     def hear(self) -> None:
-        """Something has changed of what was said or heard."""
+        """Compute again what was heard."""
         self._past = None
         if self.aloud is None:
             return
@@ -196,42 +202,49 @@ class Exchange:
 
     @property
     def known(self) -> str:
-        """The context of this turn, in words; empty without any."""
+        """The context of this turn as text; empty without any."""
         return aside_of((), self.context)
 
     @property
     def unplayed(self) -> float:
-        """Seconds that are still to be heard, if somebody says what was played."""
+        """Seconds that are still to be heard, if playback is reported."""
         return self.aloud.playback.left if self._reported and self.aloud else 0.0
 
     @property
     def written(self) -> str:
+        """All that the model wrote."""
         return " ".join(s for r in self.rounds for s in r.sentences)
 
     @property
     def heard(self) -> str:
+        """All that was heard."""
         return " ".join(s for r in self.rounds for s in r.heard)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes of all calls, in the order of the calls."""
         return tuple(outcome for r in self.rounds for outcome in r.outcomes)
 
     def past(self) -> tuple[Message, ...]:
-        """What a later turn is told of this one, which is over. Kept: a history is told
-        in every round, and to build all of it anew would be a sixth of a turn."""
+        """Return how later turns are told of this one, which is over.
+
+        The result is kept: the history is sent in every round, and building it anew
+        would take a sixth of a turn.
+        """
         if self._past is None:
             self._past = tuple(self.messages(heard_only=True))
         return self._past
 
     def forget_oldest(self) -> None:
-        """Forget the first line that was overheard before it."""
+        """Forget the oldest line that was overheard before this turn."""
         self._past = None
         self.overheard.popleft()
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
+        """Yield the turn's messages; ``heard_only`` leaves out what was not heard."""
         if news := self._what_came_late():
-            # Providers tell it at its place, marked as data (`providers.shaping`):
-            # what a tool has said is no part of the prompt.
+            # Providers send this at its place, marked as data (`providers.shaping`): a
+            # tool's output is no part of the prompt.
             yield Message(
                 role="system", content=f"What went on by itself has ended:\n{news}"
             )
@@ -254,11 +267,12 @@ class Exchange:
 
 @attrs.define(eq=False)
 class Conversation:
-    """The last ``limit`` exchanges, and the one that is going on.
+    """The last ``limit`` exchanges, and the current one.
 
     Args:
-      opening: what stands before everything: the prompt, a greeting.
-      most_overheard: so many lines of others are remembered, all in all.
+      opening: the messages before everything else: the prompt, a greeting.
+      limit: how many exchanges are remembered.
+      most_overheard: how many overheard lines are remembered in all.
     """
 
     opening: tuple[Message, ...]
@@ -266,25 +280,26 @@ class Conversation:
     most_overheard: int = 0
     _past: deque[Exchange] = attrs.field(init=False)
     _news: deque[Overheard] = attrs.field(factory=deque, init=False)
-    _newest: deque[Overheard] = attrs.field(factory=deque, init=False)  # of the turn
+    # of the current turn
+    _newest: deque[Overheard] = attrs.field(factory=deque, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._past = deque(maxlen=self.limit)
 
     def add(self, exchange: Exchange) -> None:
-        """Remember a turn that has ended; the oldest beyond the limit is forgotten.
+        """Remember a turn that has ended; beyond the limit the oldest is forgotten.
 
         The exchange stays live: what its listener hears later still counts.
         """
         for round_ in exchange.rounds:
-            round_.verbatim = None  # it may be long, and nobody is told it any more
+            round_.verbatim = None  # it may be long, and is not sent any more
         self._past.append(exchange)
         if exchange.overheard is self._newest:
             self._newest = deque()
         self._forget()
 
     def begin_with(self, *opening: Message, limit: int, most_overheard: int) -> None:
-        """Another opening, and another memory; what was said stays said."""
+        """Set another opening and other limits; the history is kept."""
         self.opening = opening
         self.limit, self.most_overheard = limit, most_overheard
         self._past = deque(self._past, maxlen=limit)
@@ -299,31 +314,31 @@ class Conversation:
         self._forget()
 
     def snapshot(self) -> tuple[ExchangeSnapshot, ...]:
-        """The turns that have ended."""
+        """Return the turns that have ended."""
         return tuple(exchange.snapshot() for exchange in self._past)
 
     def overhear(self, line: Overheard) -> None:
-        """Remember what somebody said to somebody else."""
+        """Remember what was said to another listener."""
         self._news.append(line)
         self._forget()
 
     @property
     def news(self) -> tuple[Overheard, ...]:
-        """What was overheard since the last turn."""
+        """The lines overheard since the last turn began."""
         return tuple(self._news)
 
     @property
     def untold(self) -> tuple[Overheard, ...]:
-        """What was overheard since the last turn that has ended."""
+        """The lines overheard since the last turn that has ended."""
         return (*self._newest, *self._news)
 
     def tell_news(self, exchange: Exchange) -> None:
-        """What was overheard since the last turn is known in this one."""
+        """Move what was overheard since the last turn into this turn."""
         exchange.overheard, self._news = self._news, deque()
         self._newest = exchange.overheard
 
     def _forget(self) -> None:
-        """The oldest of what was overheard goes first."""
+        """Forget the oldest overheard lines beyond the limit."""
         too_many = len(self._news) - self.most_overheard
         too_many += sum(len(exchange.overheard) for exchange in self._past)
         for exchange in self._past:
@@ -335,12 +350,13 @@ class Conversation:
             too_many -= 1
 
     def prompt(self, current: Exchange, *, notice: str = "") -> tuple[Message, ...]:
-        """All messages for the next round of ``current``.
+        """Return all messages for the next round of ``current``.
 
         Args:
-          notice: said at the end of the opening prompt, for this round. There,
-            and not as a message of its own: some models take only one system
-            message, and only as the first.
+          current: the current turn.
+          notice: added to the end of the opening prompt for this round. It is no
+            message of its own, because some models accept only one system message, as
+            the first.
         """
         past: Iterable[Message] = (
             message for exchange in self._past for message in exchange.past()
@@ -350,12 +366,12 @@ class Conversation:
 
     @property
     def prompt_text(self) -> str:
-        """Who the NPC is, in words."""
+        """The system prompt as text."""
         told = [m.content for m in self.opening if m.role == "system"]
         return "\n\n".join(told)
 
     def lines(self) -> tuple[TranscriptLine, ...]:
-        """What was said, for a model that was not there; without the tools."""
+        """Return what was said, without the tools, for a model that was not there."""
         opening = [
             TranscriptLine("assistant", message.content)
             for message in self.opening
@@ -382,9 +398,10 @@ def _answer(call: ToolCall, text: str) -> Message:
 
 
 def _echo(call: ToolCall) -> ToolCall:
-    """The call as it is told back to the model: always with a JSON object.
+    """Return the call as it is sent back to the model: always with a JSON object.
 
-    Some model servers refuse a whole request for one broken call in its history.
+    Some model servers reject a whole request because of one malformed call in its
+    history.
     """
     try:
         load(call.arguments)

@@ -1,8 +1,8 @@
-"""What models cost, by NPC and by model, and whether an NPC may ask for more. Pure.
+"""The costs of models, by NPC and by model, and the ceilings on them. Pure.
 
-Every engine has each response's `Usage` charged here and publishes the event that
-comes back; before a turn begins it asks for a refusal. Turns that run go on to their
-end, so what is spent may exceed a ceiling by the turns that were under way.
+Every engine reports each response's `Usage` to `charge` and publishes the event that is
+returned. Before a turn begins it asks for a refusal. Running turns are not stopped, so
+the costs may exceed a ceiling by the turns that were running.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from .identity import NpcId, SessionKey
 
 @attrs.frozen(kw_only=True)
 class Spent:
-    """Tokens, those of them that were audio, and what those of them cost that have a
-    price; ``audio_time`` is seconds of audio that are paid as such."""
+    """Tokens, and the cost of those that have a price.
+
+    The ``audio`` tokens are part of the others. ``audio_time`` is the seconds of audio
+    that are paid by time.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -41,7 +44,7 @@ class Spent:
 
 @attrs.frozen(kw_only=True)
 class CostStatistics:
-    """Since the runtime was opened. ``turned_away`` counts turns."""
+    """Costs since the runtime was opened. ``turned_away`` counts refused turns."""
 
     total: Spent
     npcs: Mapping[str, Spent]
@@ -50,16 +53,17 @@ class CostStatistics:
 
 
 _NOTHING: Final = Spent()
-_PER: Final = 1e6  # tokens that a price is for
+_PER: Final = 1e6  # the number of tokens that a price is for
 
 
 @attrs.define(eq=False)
 class Costs:
-    """Of one run, its reloads included.
+    """The costs of one runtime, through its reloads.
 
     Args:
-      warn: told once of each ceiling that is reached, and of each model without a
-        price whose tokens therefore count for nothing under a ceiling.
+      config: prices and ceilings.
+      warn: called once for each ceiling that is reached, and for each model without a
+        price, whose tokens do not count towards a ceiling.
     """
 
     config: CostConfig = attrs.field(factory=CostConfig)
@@ -80,11 +84,13 @@ class Costs:
     def charge(
         self, npc: NpcId, turn: int, usage: Usage, *, model: str = ""
     ) -> UsageReported:
-        """Count one response of an NPC's model; the event is the caller's to publish.
+        """Count one response of an NPC's model; the caller publishes the event.
 
         Args:
-          turn: 0 if no turn has asked for it.
-          model: for a ``usage`` that names none.
+          npc: the NPC.
+          turn: the turn's number; 0 if no turn requested the response.
+          usage: the tokens.
+          model: the model, for a ``usage`` that names none.
         """
         model = usage.model or model
         event = UsageReported(
@@ -108,22 +114,23 @@ class Costs:
         return event
 
     def refusal(self, npc: NpcId) -> str:
-        """Why no turn of ``npc`` may begin; empty if one may. Counts what it says."""
+        """Return why no turn of ``npc`` may begin, and count it; empty if one may."""
         _, reason = next(self._reached(npc), ("", ""))
         self._turned_away += bool(reason)
         return reason
 
     def exhausted(self, npc: NpcId) -> bool:
-        """Whether a turn of ``npc`` would be refused now."""
+        """Return True if a turn of ``npc`` would be refused now."""
         return next(self._reached(npc), None) is not None
 
     def adopt(self, config: CostConfig) -> None:
-        """Go by other prices from now on, and by other ceilings at once."""
+        """Use other prices from now on, and other ceilings at once."""
         if config != self.config:
             self.config = config
             self._warned.clear()
 
     def statistics(self) -> CostStatistics:
+        """Return the costs so far."""
         return CostStatistics(
             total=self._total,
             npcs=dict(self._npcs),
@@ -135,32 +142,34 @@ class Costs:
         price = self.config.prices.get(model)
         if price is None:
             if self.config.per_npc is not None or self.config.total is not None:
-                text = f"cost.prices lacks {model!r}: no ceiling counts what it takes"
+                text = (
+                    f"cost.prices lacks {model!r}: its tokens count towards no ceiling"
+                )
                 self._warn_once(f"price of {model}", text)
             return None
         return price_of(usage, price)
 
     def of(self, session: SessionKey) -> Spent:
-        """What one session has taken since it began."""
+        """Return the costs of one session since it began."""
         parts = [x for key, x in self._parts.items() if key.session == session]
         return sum(parts[1:], parts[0]) if parts else _NOTHING
 
     def part(self, npc: NpcId) -> Spent:
-        """What one NPC has taken in its session."""
+        """Return the costs of one NPC in its session."""
         return self._parts.get(npc, _NOTHING)
 
     def restore(self, npc: NpcId, spent: Spent) -> None:
-        """It had taken this before, in a session that goes on."""
+        """Add earlier costs of a session that is continued."""
         if spent != _NOTHING:
             self._parts[npc] = self._parts[npc] + spent
 
     def forget(self, session: SessionKey) -> None:
-        """It has ended, or is set aside; what it took counts in all."""
+        """Forget a session that has ended or is suspended; the totals are kept."""
         for key in [x for x in self._parts if x.session == session]:
             del self._parts[key]
 
     def _reached(self, npc: NpcId) -> Iterator[tuple[str, str]]:
-        """Which ceilings have been reached, and in words."""
+        """Yield each ceiling that is reached, with the reason in words."""
         most, spent = self.config.per_npc, self._parts.get(npc, _NOTHING).cost
         if most is not None and spent >= most:
             yield (
@@ -169,7 +178,10 @@ class Costs:
             )
         most, spent = self.config.total, self._total.cost
         if most is not None and spent >= most:
-            yield "", f"models have cost {spent:.4g}, and cost.total is {most:g}"
+            yield (
+                "",
+                f"models have cost {spent:.4g}, and cost.total is {most:g}",
+            )
 
     def _warn_once(self, what: str, text: str) -> None:
         if what not in self._warned:
@@ -178,10 +190,10 @@ class Costs:
 
 
 def price_of(usage: Usage, price: Price) -> float:
-    """What it costs. A part is never more than the whole that it is of."""
+    """Return the cost of a usage. A part never counts for more than its whole."""
     heard = min(usage.audio_input_tokens, usage.input_tokens)
     cached = min(usage.cached_tokens, usage.input_tokens)
-    # What of the cached is sound, and what is text: neither more than there was.
+    # Divide the cached tokens into audio and text, neither more than there was.
     cached_heard = min(usage.audio_cached_tokens, cached, heard)
     cached_read = min(cached - cached_heard, usage.input_tokens - heard)
     read = usage.input_tokens - heard - cached_read

@@ -1,4 +1,4 @@
-"""A soft tone: what is heard in place of words that nobody can say."""
+"""A soft tone that is played in place of words that no synthesizer can say."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 RATE: Final = 24_000
 _SECONDS: Final = 0.4
 _PITCH: Final = 330.0  # Hz
-_LOUDEST: Final = 0.1  # of what there is: about as loud as quiet speech
+_LOUDEST: Final = 0.1  # of the full amplitude: about as loud as quiet speech
 
 
 def _tone() -> bytes:
-    """It swells and fades, so that nothing clicks."""
+    """Return the tone as PCM16. It fades in and out, so that it does not click."""
     count = int(RATE * _SECONDS)
     samples = (
         int(

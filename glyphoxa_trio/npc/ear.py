@@ -1,12 +1,13 @@
-"""The ear of an NPC that reads: a recognizer's words become what is said to it.
+"""The ear of an NPC that reads: a recognizer's words are said to it.
 
     recognizer   Began ── Partial ── Partial ── Final
     the NPC      interrupted  └ hearing ┘        └ say ── the events of the turn
 
-Somebody who begins to speak interrupts what answers them, and what they hear is void at
-once (D12a). An utterance that turns out to be no speech does nothing more. If something
-is asked of an interruption, what they hear is held until it is known (`barge_in`).
-Above 300 lines, because whether words are answered hangs on their sound.
+A user who starts to speak interrupts the answer to them, and the rest of its audio is
+void at once. An utterance that turns out to be no speech has no further effect. If an
+interruption has a minimum, playback is held until it is known whether it is reached
+(`barge_in`). Above 300 lines, because whether words are answered depends on their
+sound.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from .barge_in import NO_MINIMUM, BargeIn, BargeInAction, Minimum, UtteranceStat
 from .events import HearingFailed, Transcript, TurnDone, TurnEvent
 from .voice import PlaybackOutput, Which, which
 
-# Turns whose audio may still be played, and so reported.
+# Turns whose audio may still be playing, and so be reported.
 _REMEMBERED = 8
-# What is held goes on if so long neither sound nor words tell what it was. Seconds.
+# Held playback continues if for this long neither sound nor words came. Seconds.
 _PATIENCE = 2.0
 
 
@@ -55,7 +56,7 @@ class HeardTurn(Protocol):
 
 
 class Addressee(Protocol):
-    """Whoever is spoken to: an `Npc`, or who finds out which of them is meant."""
+    """The addressee: an `Npc`, or a scene, which finds the addressed NPC."""
 
     @property
     def name(self) -> str: ...
@@ -69,14 +70,19 @@ class Addressee(Protocol):
     async def interrupt(self, *, speaker: str | None = None) -> bool: ...
 
 
-"""+"""
-
-
 @attrs.define(eq=False, kw_only=True)
 class RecognizedEar:
-    """One speaker's words at one NPC, through a recognizer. ``warn`` tells the operator
-    that it fails: once, until it understands something again. ``minimum`` is what an
-    interruption has to be."""
+    """One speaker's words to one NPC, through a recognizer.
+
+    Args:
+      npc: the addressee.
+      speaker: the speaker's name.
+      recognizer: understands the speech.
+      language: the language of the speech; None leaves it to the recognizer.
+      warn: tells the operator that the recognizer fails; once, until it has understood
+        something again.
+      minimum: how long an interruption must be.
+    """
 
     npc: Addressee
     speaker: str
@@ -85,18 +91,21 @@ class RecognizedEar:
     warn: Callable[[str], None] = lambda _: None
     minimum: Minimum = NO_MINIMUM
     _barge_in: BargeIn = attrs.field(init=False)
-    _utterance: int = attrs.field(default=0, init=False)  # that is understood now
+    # the one that is recognized now
+    _utterance: int = attrs.field(default=0, init=False)
     _output: PlaybackOutput = attrs.field(init=False)
     _turns: trio.Nursery = attrs.field(init=False)
-    _news_at: float = attrs.field(default=0.0, init=False)  # of what is held
+    # the last news of a held utterance
+    _news_at: float = attrs.field(default=0.0, init=False)
     _holds: Signal = attrs.field(factory=Signal, init=False)
     _recognition: Recognition | None = attrs.field(default=None, init=False)
     _answers: dict[Which, HeardTurn] = attrs.field(factory=dict, init=False)
     _running: set[Which] = attrs.field(factory=set, init=False)
-    _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
+    # the number of turns, including those that have not begun
+    _open: int = attrs.field(default=0, init=False)
     _fails: bool = attrs.field(default=False, init=False)
     _reports: bool = attrs.field(default=False, init=False)
-    # Set when the turn that was asked for last has been handed over.
+    # Set when all events of the turn that was requested last have been delivered.
     _last: trio.Event | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -104,13 +113,16 @@ class RecognizedEar:
 
     @property
     def rate(self) -> int:
+        """The sample rate of the recognizer, in Hz."""
         return self.recognizer.rate
 
     def hear(self, pcm: bytes) -> None:
+        """Take a piece of audio. Never waits."""
         if self._recognition is not None:
             self._recognition.hear(pcm)
 
     def played(self, heard: Mapping[Which, float]) -> None:
+        """Report how many seconds of these turns' audio were heard in all."""
         self._reports = True
         for turn, seconds in heard.items():
             if turn in self._answers:
@@ -119,6 +131,7 @@ class RecognizedEar:
     async def run(
         self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
     ) -> None:
+        """Hear until cancelled; see `Ear.run`."""
         with lone_errors():
             async with trio.open_nursery() as beside:
                 self._output = output
@@ -126,8 +139,8 @@ class RecognizedEar:
                 async with trio.open_nursery() as self._turns:
                     deafness = await self._listen(self._turns, output, task_status)
                     self._decide(self._barge_in.waits_no_longer())
-                beside.cancel_scope.cancel("nothing is heard any more")
-        output.end(deafness)  # once all that was asked is answered
+                beside.cancel_scope.cancel("the recognizer has ended")
+        output.end(deafness)  # once everything that was asked is answered
 
     async def _listen(
         self,
@@ -135,7 +148,7 @@ class RecognizedEar:
         output: PlaybackOutput,
         task_status: trio.TaskStatus[None],
     ) -> SpeechError:
-        """Understand until nothing is understood any more; returns why."""
+        """Recognize speech until the recognizer ends, and return the reason."""
         deafness = SpeechError(f"{self.recognizer.label} has stopped")
         try:
             async with self.recognizer.listen(language=self.language) as recognition:
@@ -163,13 +176,14 @@ class RecognizedEar:
                     self._utterance + 1 if utterance is None else utterance
                 )
                 self._decide(self._barge_in.begins(self._utterance, busy=self._is_busy))
-                # Also if its sound was told of: what was before it may be answered now.
+                # Interrupt even if `_sounds` has done so: an earlier utterance may be
+                # answered by now.
                 if self._counts and self._decide(BargeInAction.INTERRUPT):
                     await self._interrupt()
             case Partial(text):
                 output.post(self._transcript(text, output, final=False))
                 await self._understands(text, final=False)
-                with suppress(GlyphoxaError):  # it would only have saved time
+                with suppress(GlyphoxaError):  # this call would only have saved time
                     await self.npc.hearing(text, speaker=self.speaker)
             case Final(text) if text.strip():
                 self._fails = False
@@ -184,7 +198,7 @@ class RecognizedEar:
                 await self._understands("", final=True)
                 self._fail(detail, output)
 
-    # Whether it interrupts.
+    # Interruptions.
 
     @property
     def _is_busy(self) -> bool:
@@ -195,7 +209,7 @@ class RecognizedEar:
         return self._barge_in.standing(self._utterance) is UtteranceState.COUNTS
 
     def _sounds(self, sounding: Sounding) -> None:
-        """So much was heard of an utterance, in this moment."""
+        """Handle the length of an utterance's speech, as it is measured."""
         number, barge_in = sounding.utterance, self._barge_in
         began = barge_in.begins(number, busy=self._is_busy)
         grown = barge_in.sounds(number, sounding.seconds, over=sounding.over)
@@ -209,7 +223,7 @@ class RecognizedEar:
             await self._interrupt()
 
     def _decide(self, what: BargeInAction) -> bool:
-        """Let the listener know; whether what runs is to be interrupted."""
+        """Tell the listener; return True if the running turns must be interrupted."""
         self._news_at = trio.current_time()
         match what:
             case BargeInAction.HOLD:
@@ -225,11 +239,14 @@ class RecognizedEar:
         return False
 
     async def _interrupt(self) -> None:
-        with suppress(GlyphoxaError):  # then nothing of theirs runs
+        with suppress(GlyphoxaError):  # then no turn of this speaker runs
             await self.npc.interrupt(speaker=self.speaker)
 
     async def _watch(self) -> None:
-        """Let go on what nobody tells of. Until cancelled."""
+        """Let playback continue when news of a held utterance stops.
+
+        Runs until it is cancelled.
+        """
         while True:
             await self._holds.take()
             while self._barge_in.held:
@@ -240,7 +257,7 @@ class RecognizedEar:
     async def _answer(
         self, text: str, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """One turn, from what was said to its last event."""
+        """Run one turn, from what was said to its last event."""
         accepted = False
         self._open += 1
         before, self._last = self._last, trio.Event()
@@ -250,7 +267,7 @@ class RecognizedEar:
                 accepted = True
                 task_status.started()
                 await self._relay(answer, output, before)
-        except GlyphoxaError as error:  # too many wait, or there is no such NPC now
+        except GlyphoxaError as error:  # the queue is full, or the NPC no longer exists
             output.post(self._failed(words(error), output))
         finally:
             self._open -= 1
@@ -261,7 +278,7 @@ class RecognizedEar:
     async def _relay(
         self, answer: HeardTurn, output: PlaybackOutput, before: trio.Event | None
     ) -> None:
-        """Hand over the events of a turn, after those of the one ``before``."""
+        """Deliver the events of a turn, after those of the turn ``before``."""
         if self._reports:
             answer.played(0)
         while (first := await anext(answer, None)) is not None and not first.turn:
@@ -298,7 +315,7 @@ class RecognizedEar:
     def _fail(self, detail: str, output: PlaybackOutput, *, deaf: bool = False) -> None:
         output.post(self._failed(detail, output, deaf=deaf))
         if deaf or not self._fails:
-            what = "is not heard any more" if deaf else "was not understood"
+            what = "is no longer heard" if deaf else "was not understood"
             self.warn(f"{self.speaker} {what}: {detail}")
         self._fails = True
 

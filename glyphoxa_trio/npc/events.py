@@ -1,8 +1,8 @@
-"""What happens in a turn, as frozen events. Times are seconds.
+"""The events of a turn, as frozen data. Times are seconds.
 
-Every turn ends in exactly one `TurnDone`, also the interrupted, the failed and
-the late ones, so that figures do not count only the turns that went well. Above
-300 lines: what can happen is read in one place.
+Every turn ends with exactly one `TurnDone`, including interrupted, failed and refused
+turns, so that statistics do not cover only the turns that went well. Above 300 lines,
+because all events are defined in one place.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from glyphoxa_trio.tools.tier import Tier
 
 @attrs.frozen(kw_only=True)
 class TurnEvent:
-    """``turn`` counts from 1 for each NPC of a session. ``tenant`` is whose session it
-    is, "" where nobody says."""
+    """The base class of all events.
+
+    ``turn`` counts from 1 for each NPC of a session. ``tenant`` is the owner of the
+    session; "" if there is none.
+    """
 
     npc: str
     turn: int
@@ -31,25 +34,25 @@ class TurnEvent:
 
     @property
     def of(self) -> dict[str, Any]:
-        """Whose event it is, for another one of the same turn."""
+        """The fields that identify the turn, for another event of it."""
         return self.id.of(self.turn)
 
     @property
     def id(self) -> NpcId:
-        """Whose turn it is."""
+        """The NPC and its session."""
         return NpcId(self.npc, SessionKey(self.session, self.tenant))
 
 
 @attrs.frozen(kw_only=True)
 class Queued(TurnEvent):
-    """Somebody else is being answered; ``position`` 1 is next."""
+    """The utterance waits, because others come first; ``position`` 1 is next."""
 
     position: int
 
 
 @attrs.frozen(kw_only=True)
 class TierSelected(TurnEvent):
-    """The turn begins. ``tier`` is the effective one: min(ceiling, selection)."""
+    """The turn begins. ``tier`` is the effective tier: min(ceiling, selection)."""
 
     tier: Tier
     selected: Tier
@@ -62,8 +65,10 @@ class TierSelected(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Scripted(TurnEvent):
-    """The turn begins, and the NPC says what it was given to say: its greeting, or what
-    ``speaker`` says as it. No model, no tools; `Sentence`s and a `TurnDone` follow.
+    """The turn begins, and the NPC says a given text, without model and tools.
+
+    The text is its greeting, or what ``speaker`` says as the NPC. `Sentence`s and a
+    `TurnDone` follow.
     """
 
     speaker: str
@@ -72,8 +77,10 @@ class Scripted(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ContextAdded(TurnEvent):
-    """What providers of context added to the prompt of this turn, and who ``missed``
-    it, with why: late, or wrong. The turn goes on without those.
+    """Context providers have added these lines to the prompt of this turn.
+
+    ``missed``: providers that were late or failed, with the reason. The turn continues
+    without them.
     """
 
     lines: tuple[str, ...]
@@ -82,9 +89,10 @@ class ContextAdded(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Shed(TurnEvent):
-    """The turn is not begun: the machine cannot serve it now, or its models have cost
-    all that they may. No model, no tools. A `FellBack` that says which of the two,
-    its line and the `TurnDone` follow at once.
+    """The turn is refused: the machine is overloaded, or a cost ceiling is reached.
+
+    No model and no tool runs. A `FellBack` that says which of the two it was, its line,
+    and the `TurnDone` follow at once.
     """
 
     reason: str
@@ -94,11 +102,11 @@ class Shed(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ToolsShown(TurnEvent):
-    """What the model of this round may call, by exposed name.
+    """The tools that the model may call in this round, by exposed name.
 
-    ``deferred``: what it may call as well, once it has loaded it (N25).
-    ``hidden``: what the NPC is granted and cannot use in this round, with why.
-    ``forbidden``: the model was asked to answer in words.
+    ``deferred``: tools that it may call after loading them. ``hidden``: tools that are
+    granted to the NPC and cannot be used in this round, with the reason. ``forbidden``:
+    the model was asked to answer in words.
     """
 
     round: int
@@ -118,7 +126,7 @@ class TextDelta(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Sentence(TurnEvent):
-    """A whole sentence: what a voice can begin to say."""
+    """A complete sentence, which a voice can begin to say."""
 
     text: str
     round: int
@@ -126,8 +134,11 @@ class Sentence(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Filler(TurnEvent):
-    """Something short is said while a tool is waited for (D19). It is no part of the
-    answer and is not remembered; a voice drops it once the answer begins."""
+    """A short line that is said while the turn waits for a tool.
+
+    It is no part of the answer and is not remembered; a voice drops it once the answer
+    begins.
+    """
 
     text: str
     round: int
@@ -135,11 +146,10 @@ class Filler(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Speech(TurnEvent):
-    """A piece of what is to be played: PCM16, mono, ``rate`` Hz.
+    """A piece of audio to be played: PCM16, mono, ``rate`` Hz.
 
-    ``filler``: it is no part of the answer, but a `Filler`, or the tone that is heard
-    in place of a sentence that nothing can say. Only whoever listens to the turn gets
-    it.
+    ``filler``: it is no part of the answer, but a `Filler`, or the tone in place of a
+    sentence that no synthesizer can say. Only the turn's listener gets it.
     """
 
     pcm: bytes
@@ -148,13 +158,16 @@ class Speech(TurnEvent):
 
     @property
     def seconds(self) -> float:
+        """The length of the audio."""
         return len(self.pcm) / 2 / self.rate
 
 
 @attrs.frozen(kw_only=True)
 class SpeechFailed(TurnEvent):
-    """This cannot be said aloud, or not to its end; as text it was said. The turn goes
-    on."""
+    """A text that cannot be spoken, or not to its end; it was delivered as text.
+
+    The turn continues.
+    """
 
     text: str
     detail: str
@@ -162,10 +175,10 @@ class SpeechFailed(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Flush(TurnEvent):
-    """Stop playing at once, and forget what was not played yet of this turn.
+    """Stop playing at once, and drop the audio of this turn that was not played yet.
 
-    In every turn that is interrupted after it has given something out, once, at the
-    moment of the interruption: only its `TurnDone` follows.
+    Sent once in every turn that is interrupted after it has delivered something, at the
+    moment of the interruption. Only the `TurnDone` follows.
     """
 
     reason: str
@@ -173,27 +186,26 @@ class Flush(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Hold(TurnEvent):
-    """Stop playing, and keep what was not played yet: somebody makes a sound, and it is
-    not known yet whether they interrupt. A `Resume` or a `Flush` of the turn follows.
+    """Pause playback and keep the rest: a user makes a sound that may interrupt.
 
-    Only whoever listens to a voice gets it.
+    A `Resume` or a `Flush` of the turn follows. Only the listener of a voice gets it.
     """
 
 
 @attrs.frozen(kw_only=True)
 class Resume(TurnEvent):
-    """Go on playing where the `Hold` was: it was no interruption."""
+    """Continue playback where the `Hold` paused it: it was no interruption."""
 
 
 GIVEN_OUT: Final = (TextDelta, Sentence, Filler, Speech)
-"""What a listener reads or hears, and an interruption takes back."""
+"""Events that a listener reads or hears, and that an interruption takes back."""
 
 
 @attrs.frozen(kw_only=True)
 class Transcript(TurnEvent):
-    """What a player is understood to have said, as far as it is known.
+    """The words that a player has said, as far as they are understood.
 
-    ``turn`` is 0 while nobody knows which turn will answer it.
+    ``turn`` is 0 while it is not known which turn will answer.
     """
 
     speaker: str
@@ -203,9 +215,9 @@ class Transcript(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class HearingFailed(TurnEvent):
-    """Something that a player said is lost, of no turn (0).
+    """Words of a player are lost. ``turn`` is 0.
 
-    ``deaf``: nothing of what they say is understood any more.
+    ``deaf``: nothing that the player says will be understood any more.
     """
 
     speaker: str
@@ -215,7 +227,7 @@ class HearingFailed(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class EngineSwitched(TurnEvent):
-    """The turn goes another way than its NPC's own (G37)."""
+    """The turn uses another engine than the NPC's own."""
 
     engine: str
     instead_of: str
@@ -223,7 +235,7 @@ class EngineSwitched(TurnEvent):
 
 
 class Decision(StrEnum):
-    """What became of a question."""
+    """The result of a question."""
 
     APPROVED = "approved"
     DENIED = "denied"
@@ -233,11 +245,12 @@ class Decision(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class ApprovalNeeded(TurnEvent):
-    """Somebody must say yes before this external tool runs (D13a).
+    """The DM must approve this external tool before it runs.
 
-    ``question`` is what `Npc.approve` takes; a model's call ids may come again, it
-    does not. ``arguments`` are for showing to people, ``call`` has them as the
-    model wrote them. The question is open for ``expires`` seconds.
+    ``question`` is the argument for `Npc.approve`; it is unique, while a model may
+    repeat its call ids. ``arguments`` are the call's arguments for people to read;
+    ``call`` has them as the model wrote them. The question is open for ``expires``
+    seconds.
     """
 
     question: str
@@ -249,7 +262,7 @@ class ApprovalNeeded(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ApprovalSettled(TurnEvent):
-    """A question is closed: the one end of each `ApprovalNeeded`."""
+    """A question is closed. Each `ApprovalNeeded` has exactly one."""
 
     question: str
     call: ToolCall
@@ -268,7 +281,7 @@ class ToolStarted(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ToolFinished(TurnEvent):
-    """A call has ended, whatever way."""
+    """A call has ended, in whatever way."""
 
     outcome: Outcome
     round: int
@@ -276,9 +289,10 @@ class ToolFinished(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class FanOutDone(TurnEvent):
-    """The calls of one response, in call order; it cost the slowest of them.
+    """The calls of one response have ended; ``outcomes`` are in call order.
 
-    ``budget`` is what was left of the turn's tool time before it.
+    ``elapsed`` is the time of the slowest call. ``budget`` is the tool time that the
+    turn had left before.
     """
 
     round: int
@@ -291,7 +305,7 @@ class FanOutDone(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ModelFailed(TurnEvent):
-    """The model did not come up with an answer; the session lives on (D0)."""
+    """The model failed to answer. The session continues."""
 
     kind: ErrorKind
     detail: str
@@ -299,7 +313,7 @@ class ModelFailed(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ModelSwitched(TurnEvent):
-    """Another model answers this round than the one that was to be asked first."""
+    """Another model answers this round than the preferred one."""
 
     model: str
     instead_of: str
@@ -308,12 +322,12 @@ class ModelSwitched(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class UsageReported(TurnEvent):
-    """What one response of a model took: tokens, and ``cost`` if they have a price.
+    """The usage of one response of a model: tokens, and ``cost`` if they have a price.
 
-    The ``audio`` tokens are those of each that are sound; ``audio_time`` is seconds of
-    it, for a model that is paid by the minute, as some are that write transcripts.
-    ``turn`` is 0 for a response that no turn has asked for. One that was hung up on
-    tells nobody what it took.
+    The ``audio`` tokens are part of the others. ``audio_time`` is seconds of audio, for
+    a model that is paid by the minute, as some that write transcripts are. ``turn`` is
+    0 for a response that no turn has requested. A response whose request was closed
+    early reports no usage.
     """
 
     model: str
@@ -328,7 +342,7 @@ class UsageReported(TurnEvent):
 
 
 class Fallback(StrEnum):
-    """Why the NPC said a line of its configuration instead of an answer (D12b)."""
+    """Why the NPC said a fallback line of its configuration instead of an answer."""
 
     EMPTY_ANSWER = "empty_answer"
     ROUNDS_EXHAUSTED = "rounds_exhausted"
@@ -340,16 +354,17 @@ class Fallback(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class FellBack(TurnEvent):
-    """There was nothing to say; the line follows as text."""
+    """There is no answer; a fallback line follows as text."""
 
     reason: Fallback
 
 
 @attrs.frozen(kw_only=True)
 class LateResult(TurnEvent):
-    """A call that went on after its turn was interrupted has ended (D12a).
+    """A call that continued after its turn has ended.
 
-    ``speak``: its policy wants it said. The next turn's model is told anyway.
+    ``speak``: the tool's policy wants the outcome said aloud. The next turn's model is
+    told in any case.
     """
 
     outcome: Outcome
@@ -357,6 +372,8 @@ class LateResult(TurnEvent):
 
 
 class TurnEnd(StrEnum):
+    """The ways in which a turn ends."""
+
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
@@ -365,9 +382,10 @@ class TurnEnd(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Timings:
-    """Where a turn's time went: the model, the tools, all of it.
+    """The time that a turn took: for models, for tools, and in all.
 
-    ``head_start``: so long before the turn its first round had begun.
+    ``first_text``: when the first words came, since the beginning; None if none came.
+    ``head_start``: how long before the turn its first round had begun.
     """
 
     model: float
@@ -379,7 +397,10 @@ class Timings:
 
 @attrs.frozen(kw_only=True)
 class TurnDone(TurnEvent):
-    """The end. ``text`` is all that was written; `Turn.delivered` what was heard."""
+    """The end of a turn.
+
+    ``text`` is all that was written; `Turn.delivered` is what was heard.
+    """
 
     end: TurnEnd
     text: str
@@ -391,22 +412,22 @@ class TurnDone(TurnEvent):
 
 
 class SpeculationEnd(StrEnum):
-    """What became of a turn that was begun on a partial transcript."""
+    """The ways in which a speculation ends."""
 
     ADOPTED = "adopted"
     DIVERGED = "diverged"  # other words came
-    EXPIRED = "expired"  # nobody said them
-    DISCARDED = "discarded"  # they were said, and it was another turn by then
-    FAILED = "failed"  # the model did; the turn asks it again
+    EXPIRED = "expired"  # the final words did not come in time
+    DISCARDED = "discarded"  # the words came, but the turn needed another request
+    FAILED = "failed"  # the model failed; the turn asks it again
 
 
 @attrs.frozen(kw_only=True)
 class SpeculationDone(TurnEvent):
-    """A speculation has ended. Not an event of a turn: no listener of one gets it.
+    """A speculation has ended. This is no event of a turn: no listener gets it.
 
-    ``turn`` is the one that adopted it, else 0. Of ``calls`` that were begun
-    ``calls_used`` were of use. ``wasted``: seconds of model and tools that nobody
-    needed, added up.
+    ``turn`` is the turn that adopted it, or 0. ``calls`` were started, and
+    ``calls_used`` of them were useful. ``wasted``: the seconds of model and tool time
+    that were of no use, added up.
     """
 
     end: SpeculationEnd

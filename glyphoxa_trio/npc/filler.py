@@ -1,12 +1,13 @@
-"""What an NPC says while it waits for its tools, and when (D19, A18, G41).
+"""Fillers: short lines that an NPC says while it waits for its tools.
 
     0 s                 0.7 s                          1.9 s
-    the calls begin ─── the moment ─────────────────── they have ended ─── the answer
-                        what is missing usually takes
-                        longer than the threshold: said
+    the calls start ─── the moment ─────────────────── they have ended ─── the answer
+                        the missing calls usually
+                        take longer than the
+                        threshold: say a filler
 
-At most one in a fan-out, and none once its last call has ended. Nothing waits for it:
-it is posted by a task beside the turn, and it is no part of the answer.
+A fan-out has at most one filler, and none after its last call has ended. Fillers delay
+nothing: a task beside the turn posts them, and they are no part of the answer.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import rendered
 from glyphoxa_trio.tools.tier import Tier
 
-# What a model wrote into an argument may be long; nobody wants to hear all of it.
+# Arguments that a model wrote may be too long to be said aloud.
 _LONGEST: Final = 200  # characters
 
 
 @attrs.define(eq=False)
 class Fillers:
-    """Of one NPC: the lines take turns."""
+    """The fillers of one NPC; its lines are used in turn."""
 
     config: FillerConfig
     said: int = attrs.field(default=0, init=False)
 
     def go_on_after(self, said: int) -> None:
-        """So many of its lines have been said."""
+        """Set how many lines have been said before."""
         self.said = said
 
     def configure(self, config: FillerConfig) -> None:
+        """Use this configuration from the next fan-out on."""
         self.config = config
 
     def awaiting(
@@ -51,11 +53,13 @@ class Fillers:
         tier: Tier,
         budget: float,
     ) -> Awaiting | None:
-        """For one fan-out; None if nothing can be said in it.
+        """Return the fillers for one fan-out; None if none can be said in it.
 
         Args:
-          shown: what the model may call; other calls end at once.
-          budget: seconds that it may take.
+          calls: the calls of the fan-out.
+          shown: the visible tools; calls of other tools end at once.
+          tier: the tier of the turn.
+          budget: the seconds that the fan-out may take.
         """
         if not self.config.enabled:
             return None
@@ -70,6 +74,7 @@ class Fillers:
         return awaiting if awaiting.moments else None
 
     def line(self) -> str:
+        """Return the next line."""
         lines = self.config.lines
         self.said += 1
         return lines[(self.said - 1) % len(lines)]
@@ -79,7 +84,7 @@ class Fillers:
 class Awaiting:
     """The calls of one fan-out that have not ended yet.
 
-    ``moments`` are those at which something may be said, in seconds since it began.
+    ``moments``: the times at which a filler may be said, in seconds since the start.
     """
 
     _fillers: Fillers
@@ -98,14 +103,17 @@ class Awaiting:
         self.moments = sorted(usual | {x for x in stated if x is not None})
 
     def ended(self, slot: int) -> None:
-        """This call is not waited for any more."""
+        """Record that this call has ended."""
         self._missing.pop(slot, None)
         if not self._missing:
             self._over.set()
 
     def begin(self, nursery: trio.Nursery, say: Callable[[str], None]) -> None:
-        """The first of them begins now. ``say`` something at the right moment, if one
-        comes: in a task in ``nursery`` that ends with the last call."""
+        """Start waiting; the first call starts now.
+
+        A task in ``nursery`` calls ``say`` at the right moment, if there is one, and
+        ends with the last call.
+        """
         if not self._begun:
             self._begun = True
             nursery.start_soon(self._speak, trio.current_time(), say)
@@ -120,7 +128,7 @@ class Awaiting:
                 return
 
     def text_at(self, moment: float) -> str:
-        """What is to be said at that moment; empty if nothing is."""
+        """Return what to say at that moment; empty for nothing."""
         slow = [
             (call, listing)
             for call, listing in self._missing.values()
@@ -135,7 +143,7 @@ class Awaiting:
         return next(filter(None, map(_message, slow)), "") or self._fillers.line()
 
     def _unstated(self) -> list[tuple[ToolCall, CatalogueEntry]]:
-        """Those whose tools leave it to the general rule."""
+        """Return the calls whose tools have no threshold of their own."""
         return [
             one
             for one in self._missing.values()
@@ -148,12 +156,15 @@ class Awaiting:
 
 
 def together(listings: Iterable[CatalogueEntry]) -> float:
-    """What these calls usually take in one fan-out, seconds: side by side, but one
-    after the other where they write to one group (D3a)."""
+    """Return how many seconds these calls usually take in one fan-out.
+
+    They run in parallel, except that calls that write to the same group run one after
+    the other.
+    """
     longest, writes = 0.0, defaultdict[str, float](float)
     for listing in listings:
-        # The median of what was measured, or that of the slower half where a tool has
-        # two speeds: the faster one is over by now.
+        # The median of the measurements; for a tool with two speeds that of the slower
+        # half, because the faster calls have ended by now.
         seconds = listing.estimate.seconds
         if listing.definition.side_effects:
             writes[listing.definition.group] += seconds
@@ -163,7 +174,7 @@ def together(listings: Iterable[CatalogueEntry]) -> float:
 
 
 def _message(of: tuple[ToolCall, CatalogueEntry]) -> str:
-    """The tool's own words for this call; empty if there are none that fit."""
+    """Return the tool's own message for this call; empty if it has none that fits."""
     call, listing = of
     template = listing.definition.slow_response_message
     if template is None:

@@ -1,13 +1,13 @@
-"""What is known at the moment of a turn, from whoever has something to add to its
-prompt: an embedder, a memory.
+"""Context for one turn, from functions of the embedder that add to an NPC's prompt.
 
     def weather(moment: Moment) -> str:
         return f"It rains on {moment.npc}."
 
     remove = runtime.add_context(weather)
 
-Providers are foreign code. They run as flights in their owner's nursery, all at once,
-within one short time: whoever is late or wrong is left out, and the turn goes on.
+Providers are foreign code. They run as shared tasks in their owner's nursery, all at
+once, within one short time limit. The turn continues without those that are late or
+fail.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from glyphoxa_trio.errors import TooManyFlights
 from .identity import DEFAULT
 from .overheard import one_line
 
-_MOST_LINES: Final = 40  # of one provider in one turn
+_MOST_LINES: Final = 40  # lines of one provider in one turn
 
 
 @attrs.frozen(kw_only=True)
 class Moment:
-    """What a provider is asked for: something is said to an NPC.
+    """The argument of a provider: something is said to an NPC.
 
-    ``turn`` is 0 while they still speak: it is perhaps not finished, and no turn may
-    come of it.
+    ``turn`` is 0 while the speaker still speaks: the text may be incomplete, and no
+    turn may come of it.
     """
 
     npc: str
@@ -49,29 +49,29 @@ class Moment:
 
 Lines = str | Iterable[str] | None
 Provide = Callable[[Moment], Lines | Awaitable[Lines]]
-"""Says what is to be known, line by line; a plain function must not block."""
+"""Returns lines to add to the prompt; a plain function must not block."""
 
 
 @attrs.frozen
 class Gathered:
-    """``missed`` has the names of those who were left out, and why."""
+    """The lines of all providers. ``missed``: providers that gave none, and why."""
 
     lines: tuple[str, ...] = ()
     missed: tuple[tuple[str, str], ...] = ()
 
 
 class Gather(Protocol):
-    """Where a session asks: `HotContext`, or what stands for it in a replay."""
+    """The source of a session's context: `HotContext`, or a replay's replacement."""
 
     async def gather(self, moment: Moment, *, within: float) -> Gathered | None:
-        """What is to be known; None if nobody is asked. Takes no longer than that."""
+        """Return the context, within that many seconds; None without providers."""
         ...
 
 
 @attrs.frozen(eq=False)
 class _Provider:
     provide: Provide
-    npc: str | None  # None is all of them
+    npc: str | None  # None is all NPCs
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class _Provider:
 
 @attrs.define(eq=False)
 class HotContext:
-    """Who adds to the prompts of one runtime's NPCs."""
+    """The context providers of one runtime's NPCs."""
 
     _flights: SharedTasks
     _told: Callable[[Moment, Gathered | None], None] | None = attrs.field(
@@ -89,12 +89,14 @@ class HotContext:
     _providers: list[_Provider] = attrs.field(factory=list, init=False)
 
     def tell(self, told: Callable[[Moment, Gathered | None], None]) -> None:
-        """Tell ``told`` of each answer, when it is there, and of None when nobody waits
-        for it any more. It must not block."""
+        """Call ``told`` with each result, and with None if its turn was cancelled.
+
+        ``told`` must not block.
+        """
         self._told = told
 
     def add(self, provide: Provide, *, npc: str | None = None) -> Callable[[], None]:
-        """Ask ``provide`` in each turn, of that NPC or of all; returns what ends it."""
+        """Ask ``provide`` in each turn of that NPC, or of all; return its remover."""
         provider = _Provider(provide, npc)
         self._providers.append(provider)
 
@@ -105,7 +107,10 @@ class HotContext:
         return remove
 
     async def gather(self, moment: Moment, *, within: float) -> Gathered | None:
-        """What all of them say, in the order in which they were added. Never raises."""
+        """Return what all providers say, in the order in which they were added.
+
+        Raises nothing, except when it is cancelled.
+        """
         asked = [x for x in self._providers if x.npc in (None, moment.npc)]
         if not asked:
             return None
@@ -152,5 +157,5 @@ async def _lines_of(provider: _Provider, moment: Moment) -> tuple[str, ...]:
         said = (said or "").splitlines()
     lines = tuple(islice(said, _MOST_LINES))
     if wrong := [x for x in lines if not isinstance(x, str)]:
-        raise TypeError(f"context is lines of text, got {type(wrong[0]).__name__}")
+        raise TypeError(f"context must be lines of text, not {type(wrong[0]).__name__}")
     return tuple(line for x in lines if (line := one_line(x)))

@@ -1,4 +1,4 @@
-"""Search an utterance for phrases and patterns, many at once. Pure.
+"""Search an utterance for many phrases and patterns at once. Pure.
 
 `pattern` says how phrases and patterns are written.
 """
@@ -25,32 +25,33 @@ from .stems import FILLER, StemmedText, Word, keys_of, words_of
 
 @attrs.frozen(eq=False)
 class Phrases:
-    """Lines that an utterance is searched for, each by itself."""
+    """Lines that an utterance is searched for, independently of each other."""
 
     lines: tuple[PhrasePattern, ...]
 
     @classmethod
     def written(cls, phrases: Iterable[str]) -> Phrases:
-        """Make them of phrases as an operator writes them.
+        """Make them from phrases as an operator writes them.
 
         Raises:
-          ValueError: for a phrase without a word in it.
+          ValueError: a phrase contains no word.
         """
         return _written(tuple(phrases))
 
     @classmethod
     def patterns(cls, patterns: Iterable[str]) -> Phrases:
+        """Make them from patterns, as the rules of the package are written."""
         return cls(tuple(map(line_of_pattern, patterns)))
 
     def matches(self, heard: KeywordMatch) -> Iterator[tuple[str, int]]:
-        """The names of the lines that occur, each with its first place."""
+        """Yield the names of the lines that occur, each with its first place."""
         for line in heard.among(self):
             if place := line.place(heard.said):
                 yield line.name, place
 
 
-# The same words are the same object, so that an index of them is made once: most
-# reloads change none, and to make one takes a fiftieth of a second.
+# The same words give the same object, so that their index is made only once: most
+# reloads change no words, and making an index takes a fiftieth of a second.
 @lru_cache(maxsize=64)
 def _written(phrases: tuple[str, ...]) -> Phrases:
     return Phrases(tuple(map(line_of_phrase, phrases)))
@@ -61,7 +62,8 @@ class Patterns:
     """Patterns, and exceptions: texts that fit a pattern but do not count.
 
     "who are you" looks like a question about a third person, but is none. ``called`` is
-    a name for all of the patterns; if it is empty, the one that is found is quoted.
+    a name for all of the patterns; if it is empty, the pattern that was found is
+    quoted.
     """
 
     likely: Phrases
@@ -72,17 +74,18 @@ class Patterns:
     def of(
         cls, patterns: Iterable[str], unless: Iterable[str] = (), *, called: str = ""
     ) -> Patterns:
+        """Compile patterns and exceptions."""
         return cls(Phrases.patterns(patterns), Phrases.patterns(unless), called)
 
     def find(self, heard: KeywordMatch) -> str | None:
-        """The first pattern that occurs, in words; None if there is none."""
+        """Return a description of the first pattern that occurs, or None."""
         said = heard.said
         likely = [
             (line, place)
             for line in heard.among(self.likely)
             if (place := line.place(said))
         ]
-        if not likely:  # the usual case: exceptions need not be looked for
+        if not likely:  # the usual case: exceptions need not be searched
             return None
         without = 0
         for exception in heard.among(self.unless):
@@ -110,7 +113,7 @@ class Keywords:
       patterns: the rules of the package, one kind after the other.
 
     Raises:
-      ValueError: for a phrase without a word in it.
+      ValueError: a phrase contains no word.
     """
 
     phrases: tuple[str, ...]
@@ -122,6 +125,7 @@ class Keywords:
 
     @classmethod
     def of(cls, phrases: Iterable[str]) -> Keywords:
+        """Compile phrases as an operator writes them."""
         return cls(tuple(phrases))
 
     @property
@@ -131,7 +135,7 @@ class Keywords:
         return self._written, *chain.from_iterable(kinds)
 
     def find(self, heard: KeywordMatch) -> str | None:
-        """The first phrase or pattern that occurs, in words; phrases come first."""
+        """Return a description of the first line that occurs, phrases first."""
         for phrase, _ in self._written.matches(heard):
             return f"{phrase!r}"
         for patterns in self.patterns:
@@ -142,9 +146,11 @@ class Keywords:
 
 @attrs.frozen(eq=False)
 class KeywordIndex:
-    """All lines, each by a word that a text must have for it: its rarest one, or its
-    first two in a row if all its words are common. So only few lines of many have to be
-    looked for in a text."""
+    """An index of all lines by a word that a text must contain for the line to occur.
+
+    This is the line's rarest word, or its first two words in a row if all are common.
+    So only few of many lines have to be searched in a text.
+    """
 
     parts: tuple[Phrases, ...]
     _by_word: dict[str, list[_Group]] = attrs.field(init=False, repr=False)
@@ -184,7 +190,7 @@ class KeywordIndex:
         object.__setattr__(self, "_known", known)
 
     def hear(self, text: str) -> KeywordMatch:
-        """Read a text, and find the lines that might occur in it."""
+        """Read a text, and find the lines that may occur in it."""
         by_word, by_pair, known = self._by_word, self._by_pair, self._known
         places: dict[str, int] = {}
         begins: list[str] = []  # words that a pair may begin with
@@ -222,12 +228,13 @@ def _add(found: dict[Phrases, list[PhrasePattern]], groups: Iterable[_Group]) ->
 
 
 class KeywordMatch(NamedTuple):
-    """A text, and the lines that might occur in it; a line may be there twice."""
+    """A text, and the lines that may occur in it; a line may be listed twice."""
 
     said: StemmedText
     found: Mapping[Phrases, Sequence[PhrasePattern]]
 
     def among(self, part: Phrases) -> Iterable[PhrasePattern]:
+        """Return the lines of ``part`` that may occur."""
         return self.found.get(part, ())
 
 

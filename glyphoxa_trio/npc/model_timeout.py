@@ -1,4 +1,4 @@
-"""How long a model is waited for."""
+"""The time that a turn waits for its model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import trio
 from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 
-# Seconds. Whoever takes longer to ask for the next event is waited for; up to that,
-# handing events on is the model's time: a stream without end must not stop its clock.
+# Seconds. A consumer that takes longer to ask for the next event is slow, and its time
+# is not the model's. Up to that, delivering events counts as the model's time: a stream
+# without end must not stop its clock.
 PROMPT: Final = 0.02
-FAREWELL: Final = 1.0  # seconds for a model to be hung up on
+FAREWELL: Final = 1.0  # seconds that closing a model's request may take
 
 
 @attrs.define(eq=False)
 class ModelTimeout:
-    """How long the model is waited for, on the turn's model clock.
+    """The time limits of a model, on the turn's model clock.
 
-    Nobody waits for a model that speaks: its time, and every limit, begin when what it
+    A model that speaks is not waited for: its time, and every limit, begin when what it
     has said so far could have been played.
     """
 
@@ -31,12 +32,13 @@ class ModelTimeout:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
     limit: float = attrs.field(default=0.0, init=False)
-    _since: float = attrs.field(default=0.0, init=False)  # it is waited for
+    # since when the model is waited for
+    _since: float = attrs.field(default=0.0, init=False)
     _spoken_until: float = attrs.field(default=-math.inf, init=False)
     _in_line: str = attrs.field(default="", init=False)  # why nothing is sent yet
 
     def wait_for(self, kind: ErrorKind, limit: float) -> None:
-        """The model is to say something within so many seconds."""
+        """Expect something of the model within this many seconds."""
         now = trio.current_time()
         speech = max(0.0, self._spoken_until - now)
         if self._clock.running:
@@ -50,28 +52,28 @@ class ModelTimeout:
         self.scope.deadline = min(now + speech + limit, end)
 
     def speaks(self, seconds: float) -> None:
-        """The model has said so much more."""
+        """Record that the model has said this many more seconds of audio."""
         now = trio.current_time()
         self._spoken_until = max(now, self._spoken_until) + seconds
 
     def wait_in_line(self, why: str) -> None:
-        """Nothing is sent yet: the turn's time runs, and no other limit."""
+        """Wait before the request is sent: only the turn's time is limited."""
         self.wait_for(ErrorKind.TURN, math.inf)
         self._in_line = why
 
     def serve(self) -> None:
-        """What the model said is handed on now; it is not to say anything."""
+        """Stop the limits while an event of the model is delivered."""
         self.scope.deadline = math.inf
 
     def hang_up(self) -> None:
-        """Nothing more is to be heard; the model is left, and that has an end too."""
+        """Limit the time for closing the request; nothing more is read."""
         self.scope.deadline = trio.current_time() + FAREWELL
 
     async def hand_on(self, handing: Awaitable[None]) -> None:
-        """Hand one thing on; waiting for a slow consumer is not the model's time.
+        """Deliver one event; waiting for a slow consumer is not the model's time.
 
         Raises:
-          LLMError: `TURN`, if that is used up now.
+          LLMError: `TURN`, if the model's time is used up by now.
         """
         begun = trio.current_time()
         await handing
@@ -85,11 +87,11 @@ class ModelTimeout:
             raise self.failure()
 
     def failure(self) -> LLMError:
-        """What it means that the model's time is over."""
+        """Return the error that the model's time is over."""
         return LLMError(self.kind, f"{self.what} after {self.limit:g} s")
 
     def pause(self) -> None:
-        """The model is not waited for any more."""
+        """Stop waiting for the model."""
         now = trio.current_time()
         if self._clock.running:
             self._clock.forgive(max(0.0, min(now, self._spoken_until) - self._since))
@@ -97,16 +99,18 @@ class ModelTimeout:
         self.scope.deadline = math.inf
 
     def fresh(self) -> trio.CancelScope:
-        """Another scope, for whoever waits more than once."""
+        """Return a new scope, for a caller that waits more than once."""
         self.scope = trio.CancelScope()
         return self.scope
 
     @property
     def exceeded(self) -> bool:
+        """True if the limit has been exceeded."""
         return self.scope.cancelled_caught
 
     @property
     def what(self) -> str:
+        """The failure, in words."""
         if self._in_line:
             return f"the model was not asked ({self._in_line})"
         return {

@@ -1,4 +1,4 @@
-"""What stands before a conversation: the prompt, and a greeting. Pure."""
+"""The messages before a conversation: the prompt, and a greeting. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from .templates import filled, variables
 
 @attrs.define(eq=False)
 class Opening:
-    """As it is now: the configuration, values for its variables, and the scene.
+    """The current prompt and greeting: configuration, variables and scene.
 
     Args:
-      npc: the configuration; `become` takes over another one.
-      defaults: for variables that nobody gave a value.
-      scene: what holds where the NPC is.
+      npc: the configuration; `become` replaces it.
+      defaults: values of variables that were not set.
+      call_id: the id of the conversation.
+      scene: the facts of the scene.
     """
 
     npc: NpcConfig
@@ -38,28 +39,34 @@ class Opening:
     def become(
         self, npc: NpcConfig, defaults: Mapping[str, str], *, begun: bool
     ) -> None:
-        """Take over another configuration. Once the conversation has ``begun``, its
-        greeting stays: it has been said."""
+        """Use another configuration.
+
+        Once the conversation has ``begun`` the old greeting stays, because it has been
+        said.
+        """
         self.npc, self.defaults = npc, defaults
         if not begun:
             self._greeting = npc.greeting
 
     def set_scene(self, scene: tuple[str, ...]) -> None:
-        """This holds where it is, and nothing else."""
+        """Set the facts of the scene."""
         self.scene = scene
 
     def set_variables(self, values: Mapping[str, str | None]) -> None:
-        """These values, too, from now on."""
+        """Set these variables, and keep the others."""
         self._given |= values
 
     def greet(self) -> str:
-        """The greeting, for it to be said: the conversation has it from then on."""
+        """Return the greeting, which is said now and is in the history from now on."""
         self._greeted = True
         return filled(self._greeting, self._values)
 
     def restore(self, kept: OpeningSnapshot) -> None:
-        """Be as it was then; what the configuration has said since of the scene counts
-        more."""
+        """Take over a snapshot.
+
+        If the configured scene has changed since, it replaces the scene of the
+        snapshot.
+        """
         self._call_id = kept.call_id
         self._greeted = kept.greeted
         self._given = dict(kept.given)
@@ -68,8 +75,7 @@ class Opening:
             self.scene = kept.scene
 
     def snapshot(self, configured: tuple[str, ...]) -> OpeningSnapshot:
-        """What is kept of it. ``configured``: what the configuration says of the
-        scene."""
+        """Return a snapshot. ``configured`` is the scene of the configuration."""
         return OpeningSnapshot(
             call_id=self._call_id,
             greeting=self._greeting,
@@ -80,7 +86,7 @@ class Opening:
         )
 
     def messages(self) -> tuple[Message, ...]:
-        """The prompt; and the greeting, as if it had been said, unless it was."""
+        """Return the prompt, and the greeting as if it had been said, unless it was."""
         values = self._values
         told = system_prompt(self.npc, values=values, scene=self.scene)
         prompt = Message(role="system", content=told)

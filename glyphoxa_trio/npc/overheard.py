@@ -1,7 +1,7 @@
-"""What an NPC knows that was not said to it, as it is put into words. Pure.
+"""Put into words what an NPC has overheard, and what it knows of the moment. Pure.
 
-Told as something a player might say, and not as a system message: some models take only
-one of those. So nobody's line may look like two.
+The text is sent as a user's message, and not as a system message, of which some models
+accept only one. So a line must not be able to look like two.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Final
 
 import attrs
 
-_LONGEST_LINE: Final = 1000  # characters of what was overheard, or is known
+_LONGEST_LINE: Final = 1000  # characters of one line
 
 
 def one_line(text: str, *, most: int = _LONGEST_LINE) -> str:
-    """``text`` without line breaks, so that it cannot pass for two lines, and cut."""
+    """Return ``text`` as one line, so that it cannot pass for two, and cut."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 @attrs.frozen
 class Overheard:
-    """Something that was not said to this NPC, in its hearing."""
+    """Words that were not said to this NPC, but in its hearing."""
 
     speaker: str
     text: str
@@ -35,7 +35,7 @@ class Overheard:
 
 
 def aside_of(overheard: Iterable[Overheard], context: Iterable[str]) -> str:
-    """What is known beside what is said: one message, or nothing."""
+    """Return one message of what was overheard and is known, or an empty text."""
     parts = []
     if lines := [f"- {line}" for line in overheard]:
         parts.append(

@@ -1,9 +1,8 @@
 """One phrase: how it is written, and where in a text it occurs. Pure.
 
-Between any two words of a phrase there may be fillers, words that say nothing: "think
+Between any two words of a phrase there may be fillers, words without meaning: "think
 very carefully". `...` in a phrase stands for up to six words of any kind: "tell me ...
-about". The rules that come with the package are written as patterns, which can say
-more::
+about". The rules of the package are written as patterns, which can say more::
 
     who|what be          alternatives; `be` is found as "is", "was", "'re"
     think .. careful     up to two words of any kind
@@ -25,7 +24,7 @@ from .stems import PAST, StemmedText, plain_words, stem
 _LONG: Final = 6  # words of any kind in "..."
 _SHORT: Final = 2  # and in ".."
 _OF_PHRASE: Final = re.compile(r"\.{3,}|…|[^.…]+|\.")
-# In nearly every text, so no line is looked up by them if it has another word.
+# Words in nearly every text: no line is indexed by them if it has another word.
 _COMMON: Final = """
 who what where when why how which be do have can will would you i we he she they it the
 a to of in at on for from and me that this there about with all out up down my your not
@@ -46,7 +45,7 @@ class PatternStep:
 
 @attrs.frozen(eq=False)
 class PhrasePattern:
-    """A phrase, taken apart. ``name`` is the phrase for people to read.
+    """A compiled phrase. ``name`` is the phrase for people to read.
 
     ``first``: it counts only where a text begins; ``last``: only where it ends.
     """
@@ -68,8 +67,7 @@ class PhrasePattern:
         object.__setattr__(self, "looked_for", tuple(looked_for))
 
     def place(self, said: StemmedText, without: int = 0) -> int:
-        """Where the phrase occurs first, not using the words of ``without``; 0 if it
-        does not.
+        """Return the first place of the phrase outside the words of ``without``, or 0.
 
         The place is a number with a bit for each word, as in `StemmedText.places`. All places
         where the next word may be are followed at once, so the work is bounded by the
@@ -83,13 +81,13 @@ class PhrasePattern:
         for key in self.steps[0].keys & keys:
             begins |= places[key]
         begins &= ~without
-        if self.first:  # nothing is before it but fillers
+        if self.first:  # only fillers are before it
             begins &= fillers ^ fillers + 1
         if not begins:
             return 0
         rest = []
         for only, any_of, gap in self.looked_for:
-            if only:  # a single word is looked up, which is quicker
+            if only:  # a single word is looked up, which is faster
                 if only not in places:
                     return 0
                 here = places[only]
@@ -122,16 +120,18 @@ class PhrasePattern:
 
 
 def beyond(among: int, fillers: int) -> int:
-    """All places up to the end of each run of fillers, and one more. The sum does it:
-    it carries through a run of ones."""
+    """Return all places up to the end of each run of fillers, and one more.
+
+    The sum does this: its carry passes through a run of ones.
+    """
     return (among + fillers) ^ fillers
 
 
 def line_of_phrase(phrase: str) -> PhrasePattern:
-    """Make a line of a phrase as an operator writes it: words, and ``...``.
+    """Compile a phrase as an operator writes it: words, and ``...``.
 
     Raises:
-      ValueError: for a phrase without a word in it.
+      ValueError: the phrase contains no word.
     """
     steps: list[PatternStep] = []
     gap = 0
@@ -147,7 +147,7 @@ def line_of_phrase(phrase: str) -> PhrasePattern:
 
 
 def line_of_pattern(pattern: str) -> PhrasePattern:
-    """Make a line of a pattern, as the rules of the package are written."""
+    """Compile a pattern, as the rules of the package are written."""
     steps: list[PatternStep] = []
     gap, shown = 0, []
     parts = pattern.split()
@@ -169,6 +169,8 @@ def _key(word: str) -> str:
 
 
 def how_common(keys: frozenset[str]) -> int:
-    """How common these words are in talk, as a weight; from `MUCH` on, at least one of
-    them is in nearly every text."""
+    """Return how common these words are in talk, as a weight.
+
+    From `MUCH` on, at least one of them is in nearly every text.
+    """
     return sum(_WEIGHTS.get(key, 1) for key in keys)

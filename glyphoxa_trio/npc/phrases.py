@@ -1,4 +1,4 @@
-"""How the built-in patterns are written down, and what makes a question. Data.
+"""The notation of the built-in patterns, and the words that make a question. Data.
 
 `pattern` says how they are read. They describe how people ask in English, so they name
 no character and no place: those come from the configuration (`topics`). The patterns
@@ -13,7 +13,10 @@ from typing import Final
 
 
 def lines_of(text: str, **classes: str) -> tuple[str, ...]:
-    """The patterns of a text, one a line; a word in capitals stands for its class."""
+    """Return the patterns of a text, one per line.
+
+    A word in capitals stands for the words of its class.
+    """
     given = {name: "|".join(words.split()) for name, words in classes.items()}
     return tuple(
         " ".join(

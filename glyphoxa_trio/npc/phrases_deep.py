@@ -1,5 +1,7 @@
-"""Phrases that ask for DEEP: time to think, everything that is known, a plan, pictures,
-the web. Data."""
+"""Phrases that ask for DEEP. Data.
+
+They ask for time to think, for everything that is known, a plan, pictures, or the web.
+"""
 
 from __future__ import annotations
 
@@ -214,7 +216,7 @@ fetch|read .. page|article
 DEEP_UNLESS: Final = lines_of(
     """
 work out fine|well|for|in|okay|alright
-# what the player does, and what is only said so
+# actions of the player, and figures of speech
 i|we|he|she|they THINK
 want|need|go|have|try|like to THINK
 i|we|he|she|they STUDY|draw|paint|dig|plan|study|make|show|give|search|check|look|go|\

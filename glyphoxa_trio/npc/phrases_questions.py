@@ -1,4 +1,4 @@
-"""Questions that ask for STANDARD, and those that a character just answers. Data."""
+"""Questions that ask for STANDARD, and those that need no slower tier. Data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .phrases import lines_of
 _WH = "who what where when why how which"
 _AUX = "be do can could will would should might must have has had may"
 
-# A question asks for STANDARD, unless it is about the people who talk or the moment.
+# A question asks for STANDARD, unless it is about the speakers or the moment.
 QUESTIONS: Final = lines_of(
     """
 ^ WH
@@ -28,7 +28,7 @@ and|but|so what|who|where|when|why|how|which AUX
 )
 EVERYDAY: Final = lines_of(
     """
-# those who talk, and this very moment: he knows these by himself
+# about the speakers and this moment: a character can answer these itself
 who be you|i|me|it|there|next|first|up|ready|hungry|thirsty|paying|drinking|in|coming|\
 with|asking|counting|laughing|winning|joking|talking|buying|knocking|game|driving|\
 cooking|serving|left

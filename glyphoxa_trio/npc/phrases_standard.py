@@ -19,7 +19,7 @@ STANDARD_KEYWORDS: Final = (
 
 STANDARD_PATTERNS: Final = lines_of(
     """
-# what was before
+# the past
 recall
 remind me|of
 recap
@@ -139,7 +139,7 @@ be|are|am|is i|we|he|she|they|it .. allowed|able|permitted|entitled|supposed
 saving throw
 difference between
 
-# what is to be done
+# quests
 mission|bounty|objective|errand|contract|assignment|commission|task
 reward .. for|on
 job|work for|going|available

@@ -1,4 +1,7 @@
-"""What an NPC is told of itself (G30). No word about budgets: G17."""
+"""The system prompt of an NPC.
+
+It does not mention time budgets: they do not concern a character.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ def system_prompt(
     values: Mapping[str, str] | None = None,
     scene: Iterable[str] = (),
 ) -> str:
-    """Identity, personality, knowledge, secrets, rules and voice, in this order.
+    """Return identity, personality, knowledge, secrets, rules and voice, in this order.
 
-    The prompt begins with the NPC's own system prompt, or says that it is a character.
+    The prompt begins with the NPC's own system prompt, or with a default that
+    introduces the character.
 
     Args:
-      values: of the template variables in what the configuration says (A33).
-      scene: what holds where it is, told by whoever directs it.
+      npc: the configuration.
+      values: the template variables of the configuration's texts; None leaves the texts
+        unchanged.
+      scene: the facts of the scene, as the DM has set them.
     """
     voice = npc.voice
     parts = [

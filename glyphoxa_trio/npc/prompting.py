@@ -1,6 +1,7 @@
-"""What the model of one round is shown and told: decided here, and nowhere else.
+"""The requests to models: the visible tools and the messages of one round.
 
-A turn and a speculation of it go the same way, so that the two can be compared.
+A turn and its speculation use the same functions, so that their requests can be
+compared.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
-# To the model that only opens, and to the one that goes on. No word of tools or time:
-# neither concerns a character.
+# To the model that only begins, and to the one that continues. Tools and time are not
+# mentioned: neither concerns a character.
 OPENING: Final = (
     "Now say only the first sentence of your answer, a short one that fits whatever"
     " follows. Promise nothing, and state nothing that you would have to look up."
 )
 CONTINUING: Final = (
     "Your answer to what was said last has begun: your last message is its beginning,"
-    " and was said aloud. Go on right behind its last word, and do not say it again."
+    " and was said aloud. Continue right after its last word, and do not repeat it."
 )
 
 
@@ -45,7 +46,7 @@ def visible_tools(
     threshold: int,
     permitted: Permitted,
 ) -> VisibleTools:
-    """Ask the gate what this round's model may see. The next round of ``shelf``."""
+    """Return the tools that the model may see. Counts as a round of ``shelf``."""
     return showing(
         host.explain(tier, grant=grant, remaining=remaining),
         shelf,
@@ -62,10 +63,14 @@ def request_of(
     last: bool,
     opened: bool = False,
 ) -> LLMRequest:
-    """What the model is told. In the ``last`` round it has to answer in words.
+    """Return the request of a round; in the ``last`` one, tools are forbidden.
 
     Args:
-      opened: the answer has an opener, which was said for it.
+      conversation: the history.
+      exchange: the current turn.
+      view: the visible tools.
+      last: whether this is the last round.
+      opened: whether the answer has an opener, which was said before.
     """
     notices = filter(None, (view.summary, CONTINUING if opened else ""))
     return LLMRequest(
@@ -76,19 +81,19 @@ def request_of(
 
 
 def opening_request(conversation: Conversation, exchange: Exchange) -> LLMRequest:
-    """What a fast model is told that only opens: what was said, nothing of tools."""
+    """Return the request to a fast model: what was said, without tools."""
     told = conversation.prompt(exchange, notice=OPENING)
     return LLMRequest(messages=tuple(_words(told)), tools_forbidden=True)
 
 
 def only_opens(request: LLMRequest) -> bool:
-    """Whether this is the request of a fast model, for those who play models."""
+    """Return True if this is the request to a fast model. For simulated models."""
     first, *_ = request.messages
     return first.role == "system" and first.content.endswith(OPENING)
 
 
 def _words(messages: Iterable[Message]) -> list[Message]:
-    """Without calls and their answers; what was said around them is one message."""
+    """Return the messages without calls and answers, joining the words around."""
     said: list[Message] = []
     for message in messages:
         ours = message.role == "assistant"
@@ -103,6 +108,7 @@ def _words(messages: Iterable[Message]) -> list[Message]:
 
 
 def specs_of(shown: Sequence[CatalogueEntry]) -> tuple[ToolSpec, ...]:
+    """Return the tools in the form in which a model is told of them."""
     return tuple(
         ToolSpec(
             name=listing.exposed,

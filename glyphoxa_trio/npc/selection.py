@@ -1,8 +1,8 @@
-"""Which tier an utterance deserves: pure rules, no model, no memory (G18, G19).
+"""Select the tier that an utterance needs: pure rules, no model, no memory.
 
-The rules search an utterance for stems and phrases with gaps (`keywords`): those of
+The rules search an utterance for stems and for phrases with gaps (`keywords`): those of
 `phrases` or of the operator and, in a question, the names of the configuration and of
-tools (`topics`). They are cheap enough for every partial transcript.
+tools (`topics`). They are fast enough for every partial transcript.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .topics import ASKS, NO_TOOLS, NO_TOPICS, NamedTools, Topics
 
 @cache
 def deep_keywords() -> Keywords:
-    """The keywords that ask for DEEP unless the operator configures others."""
+    """Return the keywords that ask for DEEP unless the operator configures others."""
     return Keywords(DEEP_KEYWORDS, (Patterns.of(DEEP_PATTERNS, DEEP_UNLESS),))
 
 
 @cache
 def standard_keywords() -> Keywords:
-    """The keywords that ask for STANDARD unless the operator configures others."""
+    """Return the keywords that ask for STANDARD unless others are configured."""
     return Keywords(
         STANDARD_KEYWORDS,
         (
@@ -41,16 +41,17 @@ def standard_keywords() -> Keywords:
 
 @cache
 def rule_terms() -> Topics:
-    """Words of the game's rules, which ask for STANDARD in a question."""
+    """Return the words of the game's rules, which ask for STANDARD in a question."""
     return Topics(tuple((term, "") for term in (*FAR, *RULE_TERMS)))
 
 
 @attrs.frozen(kw_only=True)
 class SelectionRules:
-    """What the rules search for. ``min_deep_interval`` is in seconds.
+    """The rules, compiled. ``min_deep_interval`` is in seconds.
 
     ``terms`` and ``topics`` count in a question: words of the game's rules, and names
-    of the configuration.
+    of the configuration. ``queue_depth``: with this many waiting utterances the tier is
+    FAST.
     """
 
     deep: Keywords = attrs.field(factory=deep_keywords)
@@ -73,11 +74,13 @@ _index_of = lru_cache(maxsize=16)(KeywordIndex)
 
 @attrs.frozen(kw_only=True)
 class Vocabulary:
-    """What a configuration says of the rules, as data.
+    """The rules of a configuration, as data.
 
     Args:
-      names: as `Topics` has them.
-      deep, standard: keywords in place of ours; None leaves ours.
+      names: as in `Topics`.
+      deep, standard: keywords in place of the built-in ones; None keeps those.
+      min_deep_interval: seconds between two DEEP turns.
+      queue_depth: with this many waiting utterances the tier is FAST.
     """
 
     names: tuple[tuple[str, str], ...] = ()
@@ -87,7 +90,7 @@ class Vocabulary:
     queue_depth: int = 3
 
     def rules(self) -> SelectionRules:
-        """The rules of it. Raises `ValueError` for a keyword without a word in it."""
+        """Return the compiled rules; raise `ValueError` for a keyword without words."""
         rules = SelectionRules(
             topics=Topics(self.names),
             min_deep_interval=self.min_deep_interval,
@@ -103,15 +106,16 @@ class Vocabulary:
 
 @attrs.frozen(kw_only=True)
 class Situation:
-    """What is known when somebody speaks.
+    """The facts about an utterance that the rules use.
 
     Args:
-      override: the DM's choice for this utterance; None is no override, FAST is
-        one (D2).
+      text: the words.
+      npc: the addressed NPC; its own name is no topic.
+      tools: the tools that it may use and that are too slow for a FAST turn.
+      override: the DM's choice for this utterance; None means no choice.
       queue_depth: how many utterances wait for this NPC.
-      since_deep: seconds since this session's last DEEP turn, None before it.
-      npc: the NPC that is spoken to; its own name is no topic.
-      tools: the tools that it may use and that a FAST turn has no time for.
+      first_turn: whether it is the first of the conversation.
+      since_deep: seconds since this session's last DEEP turn; None if there was none.
     """
 
     text: str
@@ -125,27 +129,34 @@ class Situation:
 
 @attrs.frozen
 class Chosen:
-    """What was chosen before in one conversation: ``any`` tier, and ``deep_at`` which
-    moment DEEP was last."""
+    """The earlier choices in one conversation.
+
+    ``any``: a tier was chosen before. ``deep_at``: when DEEP was chosen last.
+    """
 
     any: bool = False
     deep_at: float | None = None
 
     def then(self, tier: Tier, now: float) -> Chosen:
-        """With this one, too."""
+        """Return the choices with this one added."""
         return Chosen(True, now if tier is Tier.DEEP else self.deep_at)
 
 
 @attrs.frozen
 class Selection:
-    """The tier, and in words why."""
+    """The tier, and the reason in words."""
 
     tier: Tier
     reason: str
 
 
 def select(rules: SelectionRules, situation: Situation) -> Selection:
-    """The first rule that applies, in the order of seed 000."""
+    """Apply the first rule that matches, in this order.
+
+    The DM's choice; a request for DEEP, unless the last DEEP turn was too recent; a
+    long queue; a question about a name or a rule of the game; a request for STANDARD; a
+    tool asked for by name; the first turn. Everything else is FAST.
+    """
     if situation.override is not None:
         return Selection(situation.override, "the DM's choice")
     heard = rules.index.hear(situation.text)

@@ -1,5 +1,7 @@
-"""The tier selector: the actor that has the rules. What they need to remember of a
-conversation comes with each question."""
+"""The tier selector: the actor that holds the rules.
+
+What the rules need to remember of a conversation comes with each request.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from .selection import Selection, SelectionRules, Situation, Vocabulary, select
 
 @attrs.frozen
 class Select(Request["Selector", Selection]):
-    """Asked: the tier of this."""
+    """Ask for the tier of an utterance."""
 
     situation: Situation
 
 
 @attrs.frozen(kw_only=True)
 class Learn(Request["Selector", None]):
-    """Asked: go by the rules of this from now on."""
+    """Use the rules of this vocabulary from now on."""
 
     vocabulary: Vocabulary
 
@@ -31,6 +33,7 @@ class Selector:
     rules: SelectionRules
 
     async def run(self, inbox: Inbox[Selector]) -> None:
+        """Read the mailbox until it is closed."""
         async for call in inbox:
             with call.answering():
                 match call.request:

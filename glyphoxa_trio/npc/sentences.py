@@ -1,9 +1,9 @@
-"""Sentences out of a stream of text, as soon as each is certainly over.
+"""Split a stream of text into sentences, each as soon as it is certainly complete.
 
-A sentence comes with the first character that decides it: a blank after its stop, or,
-where only what follows can tell, what follows. The last one comes with
-`Sentences.end`. "Dr. Ahn paid 3.50 …" holds no boundary; `"Run!" she cried.`
-has one, at its end. Scripts that are written without blanks have stops of their own,
+A sentence is returned with the first character that decides it: a space after its full
+stop or, where only the following text can decide, that text. The last one is returned
+by `Sentences.end`. "Dr. Ahn paid 3.50 …" contains no boundary; `"Run!" she cried.` has
+one, at its end. Scripts that are written without spaces have full stops of their own,
 which end a sentence whatever follows: 你好。再见。 are two.
 """
 
@@ -18,26 +18,26 @@ import attrs
 _CLOSING: Final = (
     "\"'\u201d\u2019\u00bb)]\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
 )
-# Chinese and Japanese: these need no blank behind them.
+# Chinese and Japanese: these need no space behind them.
 _WIDE: Final = "\u3002\uff0e\uff61\uff01\uff1f"
-# With a blank behind them, and never a part of an abbreviation: Arabic and Urdu,
+# With a space behind them, and never a part of an abbreviation: Arabic and Urdu,
 # Devanagari and its neighbours, Armenian, Ethiopic, Khmer, Burmese, Tibetan, Thai.
 _SPACED: Final = (
     "\u061f\u06d4\u0964\u0965\u0589\u055c\u055e\u1362\u1367\u1368\u17d4\u17d5"
     "\u104a\u104b\u0f0d\u0f0e\u0e5a\u0e5b\u203c\u203d\u2047\u2048\u2049"
 )
 _STOPS: Final = f".!?…{_WIDE}{_SPACED}"
-# Taken from the beginning of a run of stops and as a whole: a model that writes
-# nothing but dots must not keep everybody waiting.
+# Matched from the beginning of a run of stops and as a whole, so that a model that
+# writes nothing but dots does not take quadratic time.
 _ENDING: Final = re.compile(
     rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSING)}]*+(?=\s)"
     rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSING)}]*+"
     rf"(?=[^{_STOPS}{re.escape(_CLOSING)}])|\n++"
 )
 _MAY_END: Final = frozenset(_STOPS + _CLOSING)
-# From here on the scripts are that are written without blanks.
+# From this character on, scripts are written without spaces.
 _NO_BLANKS: Final = "\u2e80"
-_A_WORD: Final = 2  # of their characters, more or less
+_A_WORD: Final = 2  # characters of a word in such a script, more or less
 _VISIBLE: Final = re.compile(r"\S")
 _PARTS: Final = re.compile(r"\S+|\s")
 _ABBREVIATIONS: Final = frozenset(
@@ -55,18 +55,18 @@ MOST_WORDS: Final = 25
 
 @attrs.define(eq=False)
 class Sentences:
-    """Takes text in pieces, gives whole sentences, loses nothing but blanks."""
+    """Takes text in pieces, and returns whole sentences; only spaces are lost."""
 
     _rest: str = attrs.field(default="", init=False)
-    # Before this place in the rest nothing ends any more: looked at once.
+    # No sentence ends before this place: it was examined already.
     _decided: int = attrs.field(default=0, init=False)
-    # What follows the blank at the end decides whether a sentence is over.
+    # The text behind the final space decides whether a sentence is complete.
     _open: bool = attrs.field(default=False, init=False)
 
     def feed(self, text: str) -> list[str]:
-        """The sentences that this piece completes."""
+        """Add a piece of text; return the sentences that it completes."""
         if self._open and "\n" not in text and not text.strip():
-            return []  # more blanks decide nothing
+            return []  # more spaces decide nothing
         self._rest += text
         whole: list[str] = []
         start = 0
@@ -76,7 +76,7 @@ class Sentences:
             if match[0].strip():
                 following = _VISIBLE.search(self._rest, end)
                 ends = _ends(self._rest[start:end], following and following[0])
-                if ends is None:  # only blanks so far: a lower-case word may follow
+                if ends is None:  # only spaces so far: a lower-case word may follow
                     open_ = True
                     self._decided = match.start()
                     continue
@@ -87,7 +87,7 @@ class Sentences:
                 whole.append(sentence)
             start = self._decided = end
         if not open_:
-            # What is neither a stop nor behind one is not looked at again.
+            # What is neither a stop nor behind one is not examined again.
             at = len(text)
             while at and text[at - 1] in _MAY_END:
                 at -= 1
@@ -99,7 +99,7 @@ class Sentences:
         return whole
 
     def end(self) -> list[str]:
-        """What is left when the text is over: one sentence, or nothing."""
+        """Return what is left when the text is over: one sentence, or nothing."""
         rest, self._rest = self._rest.strip(), ""
         self._decided, self._open = 0, False
         return [rest] if rest else []
@@ -109,20 +109,20 @@ class Sentences:
 class AnswerOpening:
     """The beginning of an answer: its first sentence, or its first ``most_words``.
 
-    It comes with the first character that decides it; a word is whole with the blank
-    after it. What is written after it is not looked at.
+    It is returned with the first character that decides it; a word is complete with the
+    space after it. Later text is ignored.
     """
 
     most_words: int = attrs.field(default=MOST_WORDS, validator=attrs.validators.ge(1))
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _words: list[str] = attrs.field(factory=list, init=False)
     _word: str = attrs.field(default="", init=False)  # as far as it is written
-    _wide: int = attrs.field(default=0, init=False)  # characters that need no blanks
+    _wide: int = attrs.field(default=0, init=False)  # characters that need no spaces
 
     def feed(self, text: str) -> str | None:
-        """The opening, if this piece decides it."""
+        """Add a piece of text; return the beginning if this piece decides it."""
         for part in _PARTS.findall(text):
-            # Where words need no blanks, any character may be the one that decides.
+            # Where words need no spaces, every character may be the one that decides.
             for piece in (part,) if max(part) < _NO_BLANKS else part:
                 if first := self._sentences.feed(piece):
                     return first[0]
@@ -131,8 +131,7 @@ class AnswerOpening:
         return None
 
     def _add(self, piece: str) -> str | None:
-        """Go on with a word, or with the blank behind it; the opening, if that is long
-        enough now."""
+        """Add a part of a word or a space; return the beginning if it is complete."""
         if piece.isspace():
             if self._word:
                 self._words.append(self._word)
@@ -148,16 +147,18 @@ class AnswerOpening:
         return None
 
     def end(self) -> str | None:
-        """All that there is, when nothing follows; None if that is nothing."""
+        """Return what there is when nothing follows; None if that is nothing."""
         return next(iter(self._sentences.end()), None)
 
 
 def _ends(candidate: str, following: str | None) -> bool | None:
-    """Whether ``candidate`` is a sentence, given the next visible character; None if
-    that has to be known and is not."""
+    """Return True if ``candidate`` is a sentence, given the next visible character.
+
+    None means that the next character decides and is not known yet.
+    """
     closing = candidate.rstrip(_CLOSING)
     if len(closing) < len(candidate) or closing.endswith(("...", "…")):
-        # A quote within a sentence, or a pause: capitals begin a new one.
+        # A quotation within a sentence, or a pause: a capital begins a new one.
         return None if following is None else not following.islower()
     word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
     if word is None:

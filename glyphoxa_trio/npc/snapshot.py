@@ -1,8 +1,9 @@
-"""What is kept of an NPC, or of a scene, when it is set aside: frozen data, no trio.
+"""Snapshots of NPCs and scenes that are suspended: frozen data, no trio.
 
-Of the NPC's words only what was delivered is kept, as in its memory; of a tool's answer
-what its model is told of it. A turn that runs is not in it: its number is, and what had
-been overheard before it. Moments are on the clock of the run that took the snapshot.
+Of the NPC's words only what was delivered is kept, as in its memory; of a tool's
+outcome only what its model is told. A running turn is not contained, except for its
+number and what had been overheard before it. Times are on the clock of the run that
+took the snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .selection import Chosen
 
 @attrs.frozen
 class CallSnapshot:
-    """One call, and what the model is told of its end."""
+    """One call, and what the model is told of its outcome."""
 
     call: ToolCall
     answer: str
@@ -37,8 +38,11 @@ class RoundSnapshot:
 
 @attrs.frozen(kw_only=True)
 class ExchangeSnapshot:
-    """One turn, as a later one is told of it. ``late``: what calls of earlier turns had
-    come to, in words; ``asked`` as in `Exchange`."""
+    """One turn, as later turns are told of it.
+
+    ``late``: the outcomes of earlier turns' calls, as text. ``asked`` is as in
+    `Exchange`.
+    """
 
     speaker: str
     text: str
@@ -50,10 +54,10 @@ class ExchangeSnapshot:
 
 @attrs.frozen(kw_only=True)
 class OpeningSnapshot:
-    """What stands before the conversation, beside the configuration.
+    """The opening of a conversation, apart from its configuration.
 
-    ``given`` are values of variables; ``scene`` is what was told of it, while the
-    configuration said ``configured``.
+    ``given``: the values of variables. ``scene``: the facts of the scene, while the
+    configuration had ``configured``.
     """
 
     call_id: str
@@ -66,12 +70,12 @@ class OpeningSnapshot:
 
 @attrs.frozen(kw_only=True)
 class NpcSnapshot:
-    """One NPC of a session: its `Memory`, and what it has cost.
+    """One NPC of a session: its `Memory`, and its costs.
 
-    ``loaded`` are tools by key, with the order of their last use; those that were
-    ``used`` or ``wanted`` in the last round count from the next. ``elevation`` holds
-    until that moment. So often a line was said because there was nothing to say
-    (``fallbacks``), or while tools were waited for (``fillers``).
+    ``loaded``: the loaded tools by key, with the order of their last use; ``used`` and
+    ``wanted`` are those of the last round, which count from the next. ``elevation``
+    holds until its time. ``fallbacks`` and ``fillers``: how many of these lines were
+    said.
     """
 
     turns: int
@@ -89,7 +93,7 @@ class NpcSnapshot:
     spent: Spent = attrs.field(factory=Spent)
 
     def on_clock(self, later: float) -> NpcSnapshot:
-        """The same, with its moments on a clock that says ``later`` seconds more."""
+        """Return the snapshot with its times moved by ``later`` seconds."""
         if not later:
             return self
         elevation, deep_at = self.elevation, self.chosen.deep_at
@@ -103,9 +107,12 @@ class NpcSnapshot:
 
 @attrs.frozen(kw_only=True)
 class SceneSnapshot:
-    """One scene of a session. ``npcs`` are those that it was opened with, none are all;
-    ``spoken_to`` has the players and to whom each spoke last, the latest at the end;
-    ``told`` are those who know the ``context``."""
+    """One scene of a session.
+
+    ``npcs``: the NPCs that it was opened with; empty means all. ``spoken_to``: each
+    player with the NPC they spoke to last, the latest at the end. ``told``: the NPCs
+    that know the ``context``.
+    """
 
     npcs: tuple[str, ...] = ()
     muted: tuple[str, ...] = ()

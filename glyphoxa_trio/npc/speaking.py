@@ -1,13 +1,13 @@
-"""A turn's sentences, said aloud: in order, while its text goes on without waiting.
+"""Say a turn's sentences aloud, in order, while its text continues without waiting.
 
     text    Sentence ── Sentence ── FanOutDone ── Sentence ── (the engine is done)
     speech     └ Speech Speech Speech ┴ Speech Speech     └ Speech ── TurnDone
 
-One sentence is synthesized at a time, ahead of the listener by a bound. What is cut,
-by an interruption or because the answer has come instead of a filler, is killed in that
-moment. Whoever can say a sentence is asked one after the other, until one has begun;
-where nobody could, there is a soft tone, once a turn, and an event for each sentence.
-What the model of the turn says by itself is not said again.
+One sentence is synthesized at a time, ahead of the listener by a bounded amount.
+Synthesis is cancelled at once by an interruption, and for a filler when the answer has
+come. The synthesizers are asked one after the other, until one has begun. If none can
+say a sentence, a soft tone is played, once in a turn, and an event is sent for each
+sentence. What the model of the turn speaks itself is not spoken again.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ from .events import (
 )
 from .spoken_audio import SpokenAudio
 
-# Seconds that a synthesizer may be silent in the middle of a sentence. It has limits of
-# its own, if it is a good one.
+# Seconds that a synthesizer may be silent within a sentence. A good synthesizer has
+# shorter limits of its own.
 SILENCE: Final = 10.0
 NOBODY: Final = (
-    "nothing here can say it: configure speech.synthesis, or pass a synthesizer to"
+    "no synthesizer can say it: configure speech.synthesis, or pass a synthesizer to"
     " open_runtime"
 )
-# Of the events that may wait for a listener so many are never speech, so that text does
-# not wait behind it.
+# How many of the events that may wait for a listener are never speech, so that text
+# does not wait behind speech.
 SPARE: Final = 48
 
 
 def voice_of(config: VoiceConfig, *, named: bool = True) -> VoiceStyle:
-    """``named``: the name in it is the synthesizer's, and not a model's."""
+    """Return the voice of a configuration.
+
+    ``named``: its name is that of a synthesizer's voice, and not of a model's.
+    """
     return VoiceStyle(
         name=config.name if named else None,
         language=config.language,
@@ -65,11 +68,12 @@ class Speaking:
     """The voice of one turn.
 
     Args:
-      mouths: who can say a sentence now, the best first.
-      aloud: told what is said aloud.
-      give: hand a piece to the listener; waits while enough of them do.
-      post: tell the listener without waiting.
-      warn: tell the operator, at most once.
+      mouths: returns the synthesizers that can be asked now, the best first.
+      voice: the voice to use.
+      give: delivers a piece to the listener; waits while too many are waiting.
+      post: sends an event to the listener without waiting.
+      warn: warns the operator, at most once.
+      aloud: tracks what is spoken.
     """
 
     mouths: Callable[[], Sequence[Synthesizer]]
@@ -92,9 +96,9 @@ class Speaking:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        """Say what is taken inside the block; leaving waits until it was given out.
+        """Say what is taken inside the block; leaving waits until it was delivered.
 
-        Cancelled, or left by an error, nothing more is said.
+        If the block is cancelled or left by an error, nothing more is said.
         """
         with lone_errors():
             async with trio.open_nursery() as nursery:
@@ -103,7 +107,7 @@ class Speaking:
                 self._end()
 
     async def finish(self) -> None:
-        """Nothing more is taken; wait until all that was has been given out."""
+        """Take no more, and wait until everything that was taken has been delivered."""
         self._end()
         await self._all_said.wait()
 
@@ -112,15 +116,17 @@ class Speaking:
         self._news.set()
 
     def take(self, event: TurnEvent, *, voiced: bool = False) -> None:
-        """An event that the listener has got: what can be said is said after it.
-        ``voiced``: the model says it by itself."""
+        """Take an event that the listener has received, and speak its text in turn.
+
+        ``voiced``: the model speaks it itself.
+        """
         if isinstance(event, Sentence | TextDelta | Speech):
             self._drop_fillers()
         if isinstance(event, Sentence):
             place = self._places[event.round]
             self._places[event.round] += 1
             self._aloud.begin(event.round, place, event.text)
-            if voiced:  # where no audio comes of it, it counts as text does
+            if voiced:  # if there is no audio of it, it counts as text does
                 self._aloud.end(event.round, place, failed=True)
                 return
             self._waiting.append((event, place))
@@ -130,7 +136,7 @@ class Speaking:
             self._news.set()
 
     def _drop_fillers(self) -> None:
-        """The answer has come."""
+        """Drop the fillers, because the answer has come."""
         if self._filler is not None:
             self._filler.cancel("the answer has come")
         if self._waiting:
@@ -165,7 +171,7 @@ class Speaking:
             await self._sound_cue(sentence)
 
     async def _sound_cue(self, sentence: Sentence) -> None:
-        """In place of words that nobody can say: once is enough."""
+        """Play a tone in place of words that no synthesizer can say; once per turn."""
         if not self._cued:
             self._cued = True
             tone = Speech(**sentence.of, pcm=cue.TONE, rate=cue.RATE, filler=True)
@@ -175,7 +181,7 @@ class Speaking:
     async def _say(
         self, event: Sentence | Filler, given: Callable[[float], None]
     ) -> bool:
-        """Whether all of it could be said."""
+        """Say the event's text; return True if all of it could be said."""
         failures: list[str] = []
         begun = False
 
@@ -200,14 +206,15 @@ class Speaking:
         event: Sentence | Filler,
         given: Callable[[float], None],
     ) -> str | None:
-        """Why not all of it could be said."""
+        """Say the text with this synthesizer; return the reason of a failure."""
         filler = isinstance(event, Filler)
         try:
             with trio.CancelScope() as patience:
                 patience.deadline = trio.current_time() + SILENCE
                 async with mouth.speak(event.text, self.voice) as pieces:
                     async for pcm in pieces:
-                        patience.deadline = inf  # the listener takes their own time
+                        # the time of the listener does not count
+                        patience.deadline = inf
                         speech = Speech(
                             **event.of, pcm=pcm, rate=mouth.rate, filler=filler
                         )
@@ -224,4 +231,4 @@ class Speaking:
         self.post(SpeechFailed(**event.of, text=event.text, detail=detail))
         if not self._warned:
             self._warned = True
-            self.warn(f"{event.npc} cannot say something aloud: {detail}")
+            self.warn(f"{event.npc} cannot say a sentence aloud: {detail}")

@@ -1,15 +1,15 @@
-"""What of a turn was said aloud: its sentences as audio, and which words were heard.
+"""The spoken audio of a turn, and the words of it that were heard. Pure.
 
-The rule of D12a for audio. A sentence that was played to its end was heard. Of one that
-was cut in the middle those words were heard that fit into the share of it that was
-played, the last one only if it was whole; where nobody knows how long it would have
-been, because its synthesis was cut, it counts as at least as long as people take for
-it. What comes after it was not heard. A sentence that could not be spoken counts as
+The NPC remembers of its words only what was heard. A sentence that was played to its
+end was heard. Of a sentence that was cut, the words were heard that fit into the share
+of it that was played; the last word only if it was complete. If its synthesis was cut,
+so that its length is unknown, the sentence counts as at least as long as a person takes
+to say it. Nothing after it was heard. A sentence that could not be spoken counts as
 text does.
 
-A speech-to-speech model says words and audio side by side, and nobody says which
-belongs to which: of what it says in one round those words were heard that fit into the
-share of its audio that was played. Pure: no trio.
+A speech-to-speech model sends words and audio separately, without saying which belong
+together. Of the words of one round, those were heard that fit into the share of the
+round's audio that was played.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ import attrs
 
 from .playback import Playback
 
-# Seconds. Whoever plays counts in frames, and rounds.
+# Seconds. A player counts in frames, and rounds.
 TOLERANCE: Final = 0.025
-# Characters in a second, of somebody who speaks in no hurry.
+# Characters per second of a person who speaks slowly.
 _USUAL: Final = 15.0
 
 
 @attrs.define
 class _SpokenText:
-    """A sentence that is being said, or was. ``over``: no more audio of it comes;
-    ``failed``: though there should have."""
+    """A sentence that is being spoken, or was.
+
+    ``over``: no more audio of it comes. ``failed``: the audio is incomplete.
+    """
 
     text: str
     over: bool = False
@@ -40,7 +42,7 @@ class _SpokenText:
 
 @attrs.frozen
 class _Item:
-    """What a model says in a round, by the vendor's name."""
+    """A model's speech in one round, by the vendor's item name."""
 
     round: int
     name: str
@@ -48,50 +50,57 @@ class _Item:
 
 @attrs.define(eq=False)
 class SpokenAudio:
-    """The audio of one turn. A sentence is known by its round and its place there, what
-    a model says by itself by its round and the vendor's item."""
+    """The audio of one turn.
+
+    A sentence is identified by its round and its place in the round; the speech of a
+    model by its round and the vendor's item.
+    """
 
     playback: Playback = attrs.field(factory=Playback, init=False)
     _said: dict[tuple[int, int], _SpokenText] = attrs.field(factory=dict, init=False)
-    _given: dict[int, float] = attrs.field(factory=dict, init=False)  # by the model
+    # seconds of the model's audio, by round
+    _given: dict[int, float] = attrs.field(factory=dict, init=False)
     _taken: float = attrs.field(default=0.0, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
 
-    # What is given out.
+    # Audio that is sent.
 
     def begin(self, round_: int, place: int, text: str) -> None:
-        """A sentence is to be said, after those before it."""
+        """Record that a sentence will be spoken, after those before it."""
         self._said[round_, place] = _SpokenText(text)
 
     def give(self, round_: int, place: int, seconds: float) -> None:
-        """So much more of its audio is given out."""
+        """Add seconds of a sentence's audio that are sent to the listener."""
         self.playback.add((round_, place), seconds)
 
     def end(self, round_: int, place: int, *, failed: bool = False) -> None:
-        """All of it was given out, or the rest of it cannot be said."""
+        """Record that all of a sentence was sent, or that the rest of it failed."""
         said = self._said[round_, place]
         said.over, said.failed = True, failed
 
     def give_filler(self, seconds: float) -> None:
-        """Audio that is no part of the answer."""
+        """Add seconds of audio that is no part of the answer."""
         self.playback.add(None, seconds)
 
     def give_item(self, round_: int, item: str, seconds: float) -> None:
-        """So much more of what a model says by itself is given out."""
+        """Add seconds of a model's speech that are sent to the listener."""
         self.playback.add(_Item(round_, item), seconds)
         self._given[round_] = self._given.get(round_, 0.0) + seconds
 
-    # What becomes of it.
+    # Audio that is played.
 
     def take(self, seconds: float) -> None:
-        """The listener has taken so much more: played, as long as they do not say."""
+        """Count seconds that the listener took as played, without playback reports."""
         if not self._stopped:
             self._taken += seconds
             self.playback.played(self._taken)
 
     def stop(self) -> dict[str, float]:
-        """Nothing more of it is played. Returns what of the model's items is not heard
-        to its end, with the seconds that were; once."""
+        """Stop: nothing more is played.
+
+        The first call returns the seconds that were heard of each of the model's items
+        that were not heard to their end.
+        """
         cut = {} if self._stopped else self._cut()
         self._stopped = True
         return cut
@@ -107,12 +116,14 @@ class SpokenAudio:
         return {x: heard[x] for x in heard if heard[x] < given[x] - TOLERANCE}
 
     def is_spoken(self, round_: int) -> bool:
-        """Whether a model says this round by itself."""
+        """Return True if a model speaks this round itself."""
         return round_ in self._given
 
     def heard(self, round_: int, sentences: Sequence[str], shown: int) -> list[str]:
-        """What was heard of these sentences of a round, of which ``shown`` are
-        delivered as text."""
+        """Return what was heard of these sentences of a round.
+
+        ``shown`` of them were delivered as text.
+        """
         if self.is_spoken(round_):
             return self._heard_of_model(round_, sentences)
         found: list[str] = []
@@ -150,7 +161,7 @@ class SpokenAudio:
 
 
 def _words(said: _SpokenText, heard: float, given: float) -> str:
-    """The words that fit into the share that was played."""
+    """Return the words that fit into the share that was played."""
     words = said.text.split()
     length = given
     if said.failed or not said.over:

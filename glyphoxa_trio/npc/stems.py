@@ -1,9 +1,9 @@
-"""How the rules for tiers see words: as stems of English, and fillers. Pure.
+"""The words of the rules for tiers, as stems of English, and fillers. Pure.
 
-What a player says and the phrases of the rules are reduced by the same function, so a
-phrase is always found as it was written: "remembered" and "remember" are one word,
-"question" and "quest" are two. It is no dictionary: "hoping" and "hop" are one word as
-well, which does no harm here.
+An utterance and the phrases of the rules are reduced by the same function, so a phrase
+is always found as it was written: "remembered" and "remember" are one word, "question"
+and "quest" are two. This is no dictionary: "hoping" and "hop" are one word as well,
+which does no harm here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Word: TypeAlias = tuple[str, ...]
 """All keys that find one word: its stem, "=" and the word itself, `PAST`, `FILLER`."""
 
 _WORD: Final = re.compile(r"\w+")
-_MOST: Final = 200  # words that are looked at, at either end of a text
+_MOST: Final = 200  # words that are examined, at each end of a text
 _LONGEST: Final = 32  # letters of a word that has a stem
 _VOWELS: Final = frozenset("aeiouy")
 
@@ -95,7 +95,7 @@ eat: ate eaten
 rise: rose risen
 choose: chose chosen
 """
-# Forms that their endings do not tell. "us" counts as "me".
+# Forms that do not follow from their endings. "us" counts as "me".
 _ALSO: Final = """
 be: is are am s re m being
 have: has ve having
@@ -104,7 +104,7 @@ me: us
 who: whose whom
 remember: rember remeber remembr
 """
-# Recognisers and players in a hurry leave the apostrophe out.
+# Recognizers and players in a hurry omit the apostrophe.
 _RUN_TOGETHER: Final = {
     word.replace("'", ""): word.split("'")
     for word in re.findall(
@@ -134,7 +134,7 @@ _BASES: Final = _WHOLE | _IRREGULAR | _spelled_out(_ALSO)
 
 
 def stem(word: str) -> str:
-    """The part of a lower-case word that its inflections share."""
+    """Return the part of a lower-case word that its inflections share."""
     word = _BASES.get(word, word)
     if len(word) <= 3 or word in _WHOLE or not word.isascii():
         return word
@@ -167,7 +167,7 @@ def stem(word: str) -> str:
 
 
 def keys_of(word: str) -> Word:
-    """All keys that find a word. One that is too long has no key but itself."""
+    """Return all keys that find a word; a very long word is its own only key."""
     if len(word) > _LONGEST:
         return (word,)
     keys = [stem(word), f"={word}"]
@@ -181,7 +181,7 @@ def keys_of(word: str) -> Word:
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text, without case and accents."""
+    """Return the words of a text, without case and accents."""
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in apart if not unicodedata.combining(c))
@@ -192,7 +192,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The plain words of a text; of a very long one only those at its ends."""
+    """Return the plain words of a text; of a very long one only those at its ends."""
     words = plain_words(text)
     return words if len(words) <= 2 * _MOST else words[:_MOST] + words[-_MOST:]
 
@@ -202,6 +202,7 @@ class StemmedText(NamedTuple):
 
     Args:
       places: where each key is, in bits: the lowest bit is the first word.
+      keys: all keys.
       fillers: where the fillers are, in bits.
       length: how many words there are.
     """

@@ -1,7 +1,7 @@
 """The names of a configuration and its tools that players may ask about. Pure.
 
 A name alone is no reason for a slower tier ("Greymantle sends his regards"), but in a
-question it is one ("where is Greymantle's tower?"). The spelling tells which words are
+question it is one ("where is Greymantle's tower?"). The spelling shows which words are
 names: proper names, and several content words in a row ("the northern kingdoms"). One
 common word alone, such as the "ale" of a barkeep, is no name.
 """
@@ -40,7 +40,7 @@ def _is_common(word: str) -> bool:
 
 
 def names_of(character: str) -> Iterator[str]:
-    """What a character is called: the whole name, and each part but the epithets.
+    """Yield the names of a character: the whole name, and each part except epithets.
 
     "Greymantle the Sage" is Greymantle; "Captain Mira Voss" is Mira and Voss.
     """
@@ -51,7 +51,7 @@ def names_of(character: str) -> Iterator[str]:
 
 
 def topics_of(text: str) -> Iterator[str]:
-    """The names, as phrases, in a text of a configuration."""
+    """Yield the names, as phrases, in a text of a configuration."""
     for sentence in _SENTENCE.split(text):
         first = True
         for part in _PART.split(sentence):
@@ -68,8 +68,10 @@ def topics_of(text: str) -> Iterator[str]:
 
 
 def _in_run(run: Sequence[str], *, first: bool) -> Iterator[str]:
-    """The names in a row of content words: each pair of neighbours, and each word that
-    is a name by itself."""
+    """Yield the names in a row of content words.
+
+    These are each pair of neighbours, and each word that is a name by itself.
+    """
     if len(run) > 1:
         for at in range(len(run) - 1):
             yield f"{run[at]} {run[at + 1]}"
@@ -83,8 +85,10 @@ def _in_run(run: Sequence[str], *, first: bool) -> Iterator[str]:
 
 
 def asks(heard: KeywordMatch, place: int) -> bool:
-    """True if the words ask for something, or the words at ``place`` are asked about:
-    "is Ysolde blind"."""
+    """Return True if the words ask for something, or ask about those at ``place``.
+
+    An example of the second kind is "is Ysolde blind".
+    """
     for _ in ASKS.matches(heard):
         return True
     before = (place & -place) >> 1
@@ -118,7 +122,7 @@ class Topics:
         )
 
     def find(self, heard: KeywordMatch, listener: str = "") -> str | None:
-        """The first phrase that is asked about and is not ``listener``'s own name."""
+        """Return the first phrase asked about that is not ``listener``'s own name."""
         for phrase, place in self.phrases.matches(heard):
             if listener and listener in self._owners[phrase]:
                 continue
@@ -134,7 +138,7 @@ class NamedTools:
     tools: tuple[tuple[str, str, Tier], ...] = ()
 
     def find(self, text: str) -> tuple[str, Tier] | None:
-        """The key and the tier of the slowest tool that is asked for."""
+        """Return the key and the tier of the slowest tool that is asked for."""
         found: tuple[str, Tier] | None = None
         index, phrases, tools = _compiled(self)
         heard = index.hear(text)
@@ -166,7 +170,7 @@ def _compiled(
 
 
 def _called(group: str, own: str) -> Iterator[tuple[str, bool]]:
-    """Phrases that name a tool, each with whether it counts in questions only."""
+    """Yield phrases that name a tool, each with whether it counts in questions only."""
     words, of_group = _parts(own), _parts(group)
     if len(words) > 1:
         yield " ... ".join(words), False
@@ -182,7 +186,7 @@ def _parts(name: str) -> list[str]:
 
 
 def topics(named: Iterable[str], texts: Iterable[str]) -> Topics:
-    """The topics of a configuration: its characters, and what it says about them."""
+    """Return the topics of a configuration: its characters, and names in its texts."""
     names = {(name, npc): None for npc in named for name in names_of(npc)}
     names |= {(x, ""): None for text in texts for x in topics_of(text)}
     return Topics(tuple(names))

@@ -1,9 +1,8 @@
-"""Whose turn it is, and who waits for it: one at a time. Pure.
+"""The queue of utterances that wait for one NPC, or for one scene. Pure.
 
-Whoever directs comes first, then a speaker who has interrupted the answer to
-themselves, then the others as they came. A speaker has one place: what they say
-replaces what they have said before and that still waits. The same rules hold for one
-NPC and for a scene.
+One utterance has the turn. The DM's come first, then that of a speaker who has
+interrupted the answer to themselves, then the others in the order in which they came. A
+speaker has one place: a new utterance replaces an earlier one that still waits.
 """
 
 from __future__ import annotations
@@ -18,18 +17,22 @@ from glyphoxa_trio.errors import GlyphoxaError
 
 
 class QueueFull(GlyphoxaError):
-    """Too many wait to be answered already."""
+    """Too many utterances wait already."""
 
 
 class Rank(IntEnum):
+    """The order of utterances in a queue."""
+
     DM = 0
     INTERRUPTS = 1
     PLAYER = 2
 
 
 class Comer(Protocol):
-    """What somebody wants an NPC to say: its ``own`` words, or what it is given. A
-    ``dm`` directs it."""
+    """An utterance. ``own``: the NPC answers itself, and is not given its words.
+
+    ``dm``: it comes from the DM.
+    """
 
     @property
     def speaker(self) -> str: ...
@@ -51,44 +54,50 @@ class _QueuedTurn(Generic[C]):
 
 @attrs.define(eq=False)
 class TurnQueue(Generic[C]):
-    """One has the turn, up to ``most`` wait; as many again if they go before them.
+    """The queue: one utterance has the turn, and up to ``most`` wait.
+
+    As many again may wait if they come before the others.
 
     Args:
-      full: the error for one too many, given how many wait.
+      most: how many may wait.
+      full: returns the error for one too many, given how many wait.
     """
 
     most: int
-    _full: Callable[[int], QueueFull] = lambda n: QueueFull(f"{n} wait")
+    _full: Callable[[int], QueueFull] = lambda n: QueueFull(
+        f"the queue is full: {n} waiting"
+    )
     running: C | None = attrs.field(default=None, init=False)
     _waiting: list[_QueuedTurn[C]] = attrs.field(factory=list, init=False)
     _came: int = attrs.field(default=0, init=False)
 
     def allow(self, most: int) -> None:
-        """So many may wait from now on; those that do stay."""
+        """Set how many may wait from now on; those that wait stay."""
         self.most = most
 
     @property
     def waiting(self) -> tuple[C, ...]:
-        """In the order in which they come next."""
+        """The waiting utterances, the next first."""
         return tuple(x.who for x in self._waiting)
 
     @property
     def asking(self) -> int:
-        """How many wait for an answer."""
+        """The number of utterances that wait for an answer."""
         return sum(x.who.own for x in self._waiting)
 
     def interrupts(self, who: C) -> bool:
-        """Whether the answer that is being given is to the same speaker."""
+        """Return True if the running answer is to the same speaker."""
         return self.running is not None and _replaces(who, self.running)
 
     def come(self, who: C, *, interrupts: bool | None = None) -> tuple[C, ...]:
-        """Have the turn, or wait for it. Returns whom ``who`` replaces: they are gone.
+        """Begin the turn or wait; return the utterances that ``who`` replaces.
 
         Args:
-          interrupts: as the method of that name, unless the caller knows better.
+          who: the utterance.
+          interrupts: whether it interrupts; None decides as `interrupts` does.
 
         Raises:
-          QueueFull: too many wait; nothing has changed.
+          QueueFull: too many wait; the queue is unchanged.
         """
         same = [x for x in self._waiting if _replaces(who, x.who)]
         if interrupts is None:
@@ -109,8 +118,7 @@ class TurnQueue(Generic[C]):
         return tuple(x.who for x in same)
 
     def go(self, who: C) -> C | None:
-        """``who`` has the turn or waits no more. Returns who has it from now on, if
-        that is somebody else than before."""
+        """End the turn of ``who``, or its waiting; return the utterance that begins."""
         self._waiting = [x for x in self._waiting if x.who is not who]
         if self.running is not who:
             return None
@@ -119,5 +127,5 @@ class TurnQueue(Generic[C]):
 
 
 def _replaces(who: Comer, earlier: Comer) -> bool:
-    """Whether the same speaker went on, and is not giving out words of others."""
+    """Return True if the same speaker speaks for themselves both times."""
     return who.own and earlier.own and who.speaker == earlier.speaker

@@ -1,4 +1,4 @@
-"""A microphone and a loudspeaker at one NPC: audio in, events out, whatever the engine.
+"""A microphone and a loudspeaker at one NPC: audio in, events out, for every engine.
 
     async with npc.voice(speaker="Ann", rate=48000) as voice:
         voice.hear(pcm)                 # as it comes, from any task
@@ -6,11 +6,11 @@
             ...                         # play Speech, stop at Flush, pause at Hold
         voice.played(ms)                # as it is played
 
-What differs between the engines is an `MicrophoneInput`: who notices that somebody speaks, and what
-leads from there to turns. A voice hands out the events of all turns that its microphone
-brought about, one at a time: an event counts as delivered once the next one is asked
-for, and whoever does not ask slows the turns down, as with `Turn`. Above 300 lines,
-because what waits, what is played and what is held is one state.
+The engines differ in their `MicrophoneInput`, which detects speech and makes turns of it. A voice
+delivers the events of all turns of its microphone, one at a time: an event counts as
+delivered once the next one is asked for, and a reader that does not ask slows the turns
+down, as with `Turn`. Above 300 lines, because what waits, what is played and what is
+held is one state.
 """
 
 from __future__ import annotations
@@ -43,52 +43,55 @@ from .events import (
 from .identity import DEFAULT_SESSION, SessionKey
 from .playback import Playback
 
-# Transcripts and failures that may wait for a listener; then the oldest are dropped.
+# How many transcripts and failures may wait; then the oldest are dropped.
 MOST_NEWS: Final = 64
 
 
-# Which turn: its NPC and its number. In a scene one voice hears several NPCs.
+# A turn: its NPC and its number. In a scene one voice hears several NPCs.
 Which: TypeAlias = tuple[str, int]
 
 
 def which(event: TurnEvent) -> Which:
+    """Return which turn the event belongs to."""
     return event.npc, event.turn
 
 
 class MicrophoneInput(Protocol):
-    """How one speaker's microphone reaches an NPC; each engine has its own."""
+    """The way of one speaker's audio to an NPC; each engine has its own."""
 
     @property
     def rate(self) -> int:
-        """Of what it wants to hear."""
+        """The sample rate that it wants, in Hz."""
         ...
 
     def hear(self, pcm: bytes) -> None:
-        """Take a piece of audio. Never waits; what is too much is dropped."""
+        """Take a piece of audio. Never waits; audio beyond a bound is dropped."""
         ...
 
     def played(self, heard: Mapping[Which, float]) -> None:
-        """So many seconds of these turns' audio were heard in all; called with none at
-        first, because from then on that is what counts as delivered."""
+        """Report how many seconds of these turns' audio were heard in all.
+
+        First called with none, because from then on this counts as delivered.
+        """
         ...
 
     async def run(
         self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """Hear until cancelled. Started once it can; every event goes to ``output``.
+        """Hear until cancelled; every event goes to ``output``.
 
-        Once it has started it raises nothing on purpose: what it cannot do any more is
-        an event, and `PlaybackOutput.end`.
+        Reports that it has started once it can hear. After that it raises nothing on
+        purpose: a failure is an event, and `PlaybackOutput.end`.
 
         Raises:
-          GlyphoxaError: before it has started, if it cannot.
+          GlyphoxaError: before it has started, if it cannot hear.
         """
         ...
 
 
 @attrs.define(eq=False)
 class _PendingEvent:
-    """An event that waits to be taken; ``taken`` is when it has been dealt with."""
+    """A waiting event; ``taken`` is set when the listener has dealt with it."""
 
     event: TurnEvent
     taken: trio.Event | None = None
@@ -100,10 +103,12 @@ class _PendingEvent:
 
 @attrs.define(eq=False)
 class PlaybackOutput:
-    """What an ear has for its listener; ``playback`` by turn, since the last flush.
+    """The events of an ear for its listener.
+
+    ``playback`` counts the audio of each turn since the last flush.
 
     Args:
-      session: where it hears.
+      session: the session of the ear.
     """
 
     session: SessionKey = DEFAULT_SESSION
@@ -113,24 +118,24 @@ class PlaybackOutput:
     _reader: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
-    # Turns that still run: something of them was handed out; it is void.
+    # Running turns of which something was delivered, and turns that were flushed.
     _gave_out: set[Which] = attrs.field(factory=set, init=False)
     _flushed: set[Which] = attrs.field(factory=set, init=False)
-    # Those that the listener was told to hold, while nothing is handed out.
+    # Turns that the listener was told to hold, while no audio is delivered.
     _held: set[Which] | None = attrs.field(default=None, init=False)
     _reports: bool = attrs.field(default=False, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _error: Exception | None = attrs.field(default=None, init=False)
 
     def of(self, npc: str = "", turn: int = 0) -> dict[str, Any]:
-        """What an event says of whose it is."""
+        """Return the fields that identify an event's NPC and turn."""
         return self.session.npc(npc).of(turn)
 
     async def give(self, event: TurnEvent) -> None:
-        """Hand over an event of a turn; returns once the next one was asked for.
+        """Deliver an event of a turn; return once the next one was asked for.
 
-        Speech of a turn that was flushed goes nowhere. Cancelled, it may have been
-        handed over all the same.
+        Speech of a flushed turn is dropped. If this is cancelled, the event may have
+        been delivered nevertheless.
         """
         if isinstance(event, Speech | Flush) and which(event) in self._flushed:
             await trio.lowlevel.checkpoint()
@@ -145,8 +150,11 @@ class PlaybackOutput:
         await waiting.taken.wait()
 
     def post(self, event: TurnEvent) -> None:
-        """Tell the listener, without waiting. Of unfinished transcripts only the last
-        one waits, and of all news a bounded number."""
+        """Deliver an event without waiting.
+
+        Of unfinished transcripts only the last one waits, and of all such events a
+        bounded number.
+        """
         if isinstance(event, Transcript):
             self._drop(lambda x: isinstance(x, Transcript) and not x.final)
         news = [x.event for x in self._waiting if x.taken is None]
@@ -155,12 +163,14 @@ class PlaybackOutput:
         self._append(_PendingEvent(event))
 
     def flush(self, reason: str, running: Collection[Which] = ()) -> None:
-        """All that was given out and not played is void, and what ``running`` turns
-        have still to say. The listener is told, if there is anything to stop."""
+        """Drop audio that was not played, and what ``running`` turns have still to say.
+
+        The listener is told, if there is anything to stop.
+        """
         unheard = {which(x) for x in self._drop(lambda x: isinstance(x, Speech))}
         told = {which(x.event) for x in self._waiting if isinstance(x.event, Flush)}
         gave_out = self._gave_out.intersection(running)
-        # Text that waits is not taken back: it comes before its `Flush`.
+        # Waiting text is not taken back: it comes before its `Flush`.
         text = {which(x.event) for x in self._waiting if isinstance(x.event, GIVEN_OUT)}
         void = {*gave_out, *unheard, *text, *self._playing()} - self._flushed - told
         for npc, turn in sorted(void):
@@ -171,19 +181,24 @@ class PlaybackOutput:
             self.resume()
 
     def is_heard(self, running: Collection[Which]) -> bool:
-        """Whether the listener has something to play, of ``running`` turns or, where
-        they report what was played, of those that are over."""
+        """Return True if the listener has something to play.
+
+        This is audio of ``running`` turns and, if playback is reported, of turns that
+        are over.
+        """
         return bool(self._to_hold(running))
 
     def hold(self, running: Collection[Which]) -> None:
-        """The listener plays nothing, and is given nothing to play, until `resume` or
-        `flush`. Goes before what waits."""
+        """Pause playback until `resume` or `flush`; no audio is delivered meanwhile.
+
+        This overtakes waiting events.
+        """
         self._held = self._to_hold(running)
         for npc, turn in sorted(self._held):
             self._urge(Hold(**self.of(npc, turn)))
 
     def resume(self) -> None:
-        """It was nothing: what was held is played, and goes on."""
+        """Continue playback: it was no interruption."""
         held, self._held = self._held, None
         for npc, turn in sorted(held or ()):
             self._urge(Resume(**self.of(npc, turn)))
@@ -196,12 +211,12 @@ class PlaybackOutput:
         return void - self._flushed
 
     def reported(self, seconds: float) -> None:
-        """So much was played."""
+        """Report how many seconds were played."""
         self._reports = True
         self.playback.played(seconds)
 
     def _playing(self) -> set[Which]:
-        """The turns whose audio was given out and not all of it played."""
+        """Return the turns whose audio was delivered and not played to its end."""
         playback = self.playback
         return {
             turn for turn in self.turns if playback.heard(turn) < playback.length(turn)
@@ -209,21 +224,21 @@ class PlaybackOutput:
 
     @property
     def turns(self) -> list[Which]:
-        """Those whose audio was given out since the last flush."""
+        """The turns whose audio was delivered since the last flush."""
         return [piece for piece in self.playback.pieces if isinstance(piece, tuple)]
 
     def end(self, error: Exception | None = None) -> None:
-        """Nothing follows; after what waits the listener gets ``error``, if any."""
+        """End the events; after those that wait the listener gets ``error``, if any."""
         if self._held is not None:
             self.resume()
         self._ended, self._error = True, error
         self._reader.unpark_all()
 
     async def take(self) -> TurnEvent:
-        """The next event, for the one listener.
+        """Wait for the next event, for the only listener.
 
         Raises:
-          StopAsyncIteration: nothing follows.
+          StopAsyncIteration: no event follows.
         """
         if self._handed is not None:
             self._handed.done()
@@ -241,7 +256,7 @@ class PlaybackOutput:
         event = self._handed.event
         if isinstance(event, GIVEN_OUT):
             self._gave_out.add(which(event))
-        # Counted here and not before: until now the listener's own count began earlier.
+        # Counted only now: before this the listener counts from the previous flush.
         if isinstance(event, Speech):
             self.playback.add(which(event), event.seconds)
         elif isinstance(event, Flush):
@@ -263,13 +278,13 @@ class PlaybackOutput:
         self._reader.unpark()
 
     def _urge(self, event: Hold | Resume) -> None:
-        """Append it before all that waits, but for its like."""
+        """Insert an event before all that wait, except for others of its kind."""
         urgent = sum(isinstance(x.event, Hold | Resume) for x in self._waiting)
         self._waiting.insert(urgent, _PendingEvent(event))
         self._reader.unpark()
 
     def _drop(self, unwanted: Callable[[TurnEvent], bool]) -> list[TurnEvent]:
-        """Take events out of the queue, as if they had been dealt with."""
+        """Remove events from the queue, as if they had been dealt with."""
         dropped = [x for x in self._waiting if unwanted(x.event)]
         if dropped:
             self._waiting = deque(x for x in self._waiting if not unwanted(x.event))
@@ -282,35 +297,34 @@ class PlaybackOutput:
 class Voice:
     """One speaker's microphone and loudspeaker. Made by `Npc.voice`.
 
-    ``rate`` is of what the microphone gives; what is to be played has the rate that its
-    `Speech` says.
+    ``rate`` is the sample rate of the microphone; each `Speech` has its own rate.
     """
 
     rate: int
     _ear: MicrophoneInput
     _output: PlaybackOutput
-    _law: Law | None = None  # of G.711, if the microphone gives that
+    _law: Law | None = None  # of G.711, if the microphone sends that
     _resampler: Resampler = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._resampler = Resampler(self.rate, self._ear.rate)
 
     def hear(self, pcm: bytes) -> None:
-        """A piece of what the microphone gives: PCM16 (or G.711), mono, of any length.
+        """Take audio of the microphone: PCM16 (or G.711), mono, of any length.
 
-        Never waits. Silence costs next to nothing, and so does giving nothing while
-        nobody speaks, as voice chats do.
+        Never waits. Silence costs almost nothing, and neither does sending nothing
+        while the user is silent, as voice chats do.
         """
         if self._law is not None:
             pcm = g711.decoded(pcm, self._law)
         self._ear.hear(self._resampler.feed(pcm))
 
     def played(self, ms: float) -> None:
-        """So much was played in all, since the beginning or the last `Flush` that was
-        taken.
+        """Report how many milliseconds were played in all.
 
-        From the first report on, only what was played counts as delivered: report 0
-        when you begin to listen.
+        Count from the beginning, or from the last `Flush` that was taken. From the
+        first report on, only what was played counts as delivered, so report 0 when you
+        begin to listen.
         """
         playback = self._output.playback
         self._output.reported(seconds(ms))
@@ -322,11 +336,11 @@ class Voice:
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """The next event; one reader.
+        """Return the next event. For a single reader.
 
         Raises:
-          SpeechError: after the `HearingFailed` that says so, if nothing of what the
-            microphone gives is understood any more. The NPC is well.
+          SpeechError: the microphone is no longer understood; a `HearingFailed` has
+            said so. The NPC still works.
         """
         return await self._output.take()
 
@@ -339,11 +353,11 @@ async def open_voice(
     encoding: str = PCM,
     session: SessionKey = DEFAULT_SESSION,
 ) -> AsyncGenerator[Voice]:
-    """Listen with ``ear`` until the block is left; then what it asked is interrupted.
+    """Listen with ``ear`` until the block is left; then its turns are interrupted.
 
     Raises:
-      ValueError: for an ``encoding`` that is none, or not at that rate.
-      GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
+      ValueError: the ``encoding`` is unknown, or not possible at that rate.
+      GlyphoxaError: the ear cannot hear, or audio of that rate cannot be converted.
     """
     law = g711.law_of(encoding, rate)
     output = PlaybackOutput(session)

@@ -1,8 +1,8 @@
-"""What words say: whether two transcripts are the same, and which name nobody. Pure.
+"""Compare transcripts word by word, and know the words that are no names. Pure.
 
-A recogniser's last partial and its final text differ in case, punctuation and
-blanks. What a sign says stays: "2d6+3" is not "2d6-3", ".5" is not "5", and 6' are
-not 6".
+A recognizer's last partial and its final text differ in case, punctuation and spaces.
+Signs with a meaning are kept: "2d6+3" is not "2d6-3", ".5" is not "5", and 6' are not
+6".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from typing import Final
 
 _QUOTES: Final = str.maketrans({"\u2019": "'", "\u2018": "'"})
-# What is at the edge of a word only because of the sentence it is in.
+# Characters at the edge of a word that belong to the sentence.
 _EDGES: Final = (
     ".,;:!?\u00a1\u00bf()[]{}\"'\u201c\u201d\u201e\u201a\u00ab\u00bb\u2013\u2014"
 )
@@ -21,7 +21,7 @@ _EDGES: Final = (
 _BEFORE_NUMBERS: Final = ".,\u2013\u2014"  # a fraction's sign, and a minus
 _AFTER_NUMBERS: Final = "\"'\u201d"  # feet, inches, minutes
 
-# What names share with sentences: nobody is called by such a word alone.
+# Words that are part of names and of sentences: alone they name no NPC.
 STOP_WORDS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -38,7 +38,7 @@ zum zur
 """,
     )
 )
-# What is said of many and to some: "Captain, ...", but not "the captain".
+# Titles that many have: "Captain, ..." addresses an NPC, but not "the captain".
 TITLES: Final = frozenset(
     re.findall(
         r"\w+",
@@ -52,14 +52,14 @@ old young big little great small tall good bad poor dear
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a transcript, as they are compared."""
+    """Return the words of a transcript in the form in which they are compared."""
     plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
     words = (_bare(word) for word in plain.split())
     return tuple(word for word in words if word)
 
 
 def _bare(word: str) -> str:
-    """Without the edges that say nothing."""
+    """Return the word without punctuation at its edges."""
     start = len(word) - len(word.lstrip(_EDGES))
     end = len(word.rstrip(_EDGES))
     if start >= end:

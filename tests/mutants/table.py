@@ -980,7 +980,7 @@ MUTANTS: Final = (
     Mutant(
         "what a call came to without a socket is forgotten with it",
         "npc/s2s/machine.py",
-        "self._send(text)  # no turn tells it again, whatever socket comes next",
+        "self._send(text)  # sent as a command, so it reaches the next socket too",
         "self.unsent.keep_text(text)",
         "what a call came to is told once",
         MACHINE,

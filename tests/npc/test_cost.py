@@ -230,7 +230,7 @@ def test_a_model_without_a_price_under_a_ceiling_is_warned_of_once() -> None:
     purse, warnings = costs(total=1)
     for _ in range(3):
         purse.charge(NpcId("Bob"), 1, used(MILLION, model="mine"))
-    assert warnings == ["cost.prices lacks 'mine': no ceiling counts what it takes"]
+    assert warnings == ["cost.prices lacks 'mine': its tokens count towards no ceiling"]
 
 
 def test_a_model_that_is_free_has_a_price() -> None:

@@ -189,7 +189,7 @@ async def test_what_cannot_be_said_is_an_event_and_the_turn_goes_on(
         ("Hello.", detail),
         ("And you?", detail),
     ]
-    assert warnings == [f"Bob cannot say something aloud: {detail}"]
+    assert warnings == [f"Bob cannot say a sentence aloud: {detail}"]
     # Something is heard all the same: a soft tone, once.
     assert [x.pcm for x in heard.of(Speech) if x.filler] == [cue.TONE]
 

@@ -737,7 +737,7 @@ async def test_a_turn_that_ends_before_it_asks_its_model_gives_it_up(
             async with table.npc.say(SAID) as turn:
                 await turn.finish()
         table.events.on_publish = None
-        assert ended(table) == [(DISCARDED, "its turn ended before")]
+        assert ended(table) == [(DISCARDED, "its turn ended before using it")]
         await wait_all_tasks_blocked()
         assert table.llm.open == 0
         heard = await ask(table.npc, SAID)

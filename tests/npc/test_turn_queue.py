@@ -69,7 +69,7 @@ def test_who_is_too_many_changes_nothing() -> None:
     queue: TurnQueue[Who] = TurnQueue(1)
     for speaker in "ab":
         queue.come(Who(speaker))
-    with pytest.raises(QueueFull, match="1 wait"):
+    with pytest.raises(QueueFull, match="the queue is full: 1 waiting"):
         queue.come(Who("c"))
     queue.come(Who("b"))  # instead of theirs
     queue.come(Who("a"))  # who is being answered gets through

@@ -500,7 +500,7 @@ async def test_a_recognizer_that_dies_ends_the_voice_and_not_the_npc(
         await wait_all_tasks_blocked()
         (failed,) = talk.speaker.of(HearingFailed)
         assert (failed.speaker, failed.detail, failed.deaf) == ("Ann", detail, True)
-        assert recognizer.warnings == [f"Ann is not heard any more: {detail}"]
+        assert recognizer.warnings == [f"Ann is no longer heard: {detail}"]
         assert talk.speaker.error is None
         talk.voice.hear(b"ab")  # nobody hears it
         await trio.sleep(5)
@@ -543,7 +543,7 @@ async def test_what_an_npc_cannot_take_is_an_event(autojump_clock: MockClock) ->
                 await wait_all_tasks_blocked()
             await talk.say("Me!")
             (failed,) = talk.speaker.of(HearingFailed)
-            assert "wait for Bob" in failed.detail
+            assert "the queue of Bob is full" in failed.detail
             assert not failed.deaf
         await talk.say("And now?")
         await trio.sleep(10)

@@ -134,7 +134,10 @@ async def test_whoever_is_heard_is_told_that_they_are_not_any_more(
 async def _until_deaf(voice: Voice) -> str:
     """Its last event before it ends: why nobody is heard any more."""
     events: list[TurnEvent] = []
-    with trio.fail_after(60), pytest.raises(SpeechError, match="in another way"):
+    with (
+        trio.fail_after(60),
+        pytest.raises(SpeechError, match="another configuration of hearing"),
+    ):
         async for event in voice:
             events.append(event)  # noqa: PERF401 it ends with an error
     last = events[-1]

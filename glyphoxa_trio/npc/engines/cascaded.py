@@ -1,12 +1,13 @@
-"""The cascaded engine: model, tools, model, until there is an answer (G32).
+"""The cascaded engine: model, tools, model, until there is an answer.
 
-One round: the gate's tools → the model, streamed → sentences out as they
-complete → its calls in parallel → their outcomes back. The next round shows what
-still fits (D4). The tool clock runs during a fan-out and at no other time (D3);
-the model clock runs while the model is awaited.
+One round: the gate's tools → the model, streamed → each sentence as it is complete →
+the model's calls in parallel → their outcomes back to the model. The next round shows
+the tools that still fit in the remaining time. The tool clock runs only during a
+fan-out, so a slow model does not use up the tools' time; the model clock runs while the
+model is awaited.
 
-Other engines begin otherwise and go on in these rounds: an `Opener` comes before the
-first request.
+Other engines begin differently and continue in these rounds: an `Opener` comes before
+the first request.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from .continuation import Continuation
 
 Opener = Callable[[Round, VisibleTools], Awaitable[bool]]
-"""Says what comes before the first request, into the turn's first round; true if that
-was the whole answer."""
+"""Says what comes before the first request, into the turn's first round.
+
+Returns True if that was the whole answer.
+"""
 
 
 async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
-    """Answer once. Ends within its limits; cancelling it interrupts the turn."""
+    """Answer once, within the limits of the turn. Cancelling interrupts the turn."""
     for index in range(turn.config.max_rounds + 1):
         last = index == turn.config.max_rounds
         round_ = turn.exchange.begin_round()
@@ -75,7 +78,7 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
             await fan_out.run(turn.host.fan_out)
             await fan_out.tell()
         if turn.speculation is not None:
-            turn.speculation.over()  # what it began and nobody took ends here
+            turn.speculation.over()  # cancels speculative calls that were not taken
         if last or not calls:
             break
     if not round_.sentences:
@@ -83,7 +86,7 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
 
 
 async def _show(turn: TurnState, index: int, *, last: bool) -> VisibleTools:
-    """Ask the gate what this round's model may see."""
+    """Ask the gate which tools the model may see in this round."""
     remaining = turn.tool_clock.remaining(trio.current_time())
 
     def permitted(left: float) -> tuple[CatalogueEntry, ...]:
@@ -114,10 +117,10 @@ async def _listen(
     *,
     last: bool,
 ) -> list[ToolCall]:
-    """Stream one response: text out, calls collected.
+    """Stream one response: deliver the text, and return the calls.
 
     Raises:
-      LLMError: whatever the model fails with, its limits of D0 included.
+      LLMError: the model failed, or exceeded its limits of time or length.
     """
     request = request_of(
         turn.memory.conversation,
@@ -161,10 +164,11 @@ async def _listen(
                     if len(new) > room:
                         raise LLMError(
                             ErrorKind.TOO_LONG,
-                            f"its answer has over {longest} characters, which is"
-                            " turn.max_answer",
+                            f"its answer is longer than {longest} characters"
+                            " (turn.max_answer)",
                         )
-                case Waiting(whole=True):  # nothing is heard before all is there
+                # the model sends nothing before the answer is complete
+                case Waiting(whole=True):
                     patience.wait_for(ErrorKind.TURN, inf)
                     continue
                 case Waiting(""):
@@ -179,20 +183,21 @@ async def _listen(
                     turn.switched(event)
                 case Finished():
                     finished = True
-                    # With an opener it is not all of the message.
+                    # With an opener, the model's message is only a part.
                     round_.echo(None if opened else event.verbatim)
                     if ours and event.usage is not None:
                         turn.spent(event.usage)
-                    # Hanging up is the model's time, too.
+                    # Closing the request counts as the model's time, too.
                     patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
                     return
             patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
 
-    # One scope whose deadline moves: it is infinite while the consumer is served, so
-    # that a slow listener is never taken for a slow model. The clock runs on, for a
-    # model whose stream has no end.
+    # There is one scope, whose deadline moves. It is infinite while an event is
+    # delivered, so that a slow listener is never mistaken for a slow model. The clock
+    # continues, in case the model's stream has no end.
     failure: LLMError | None = None
-    first: Exception | None = None  # which counts, however hanging up ends
+    # the error that counts, however closing the request ends
+    first: Exception | None = None
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
@@ -205,16 +210,16 @@ async def _listen(
                     raise
                 except BaseException:
                     if not patience.scope.cancel_called:
-                        # A model may take its time to be hung up on.
+                        # Closing the model's request may take a while.
                         turn.output.flush()
                     raise
     except LLMError as error:
         failure = error
     except (Exception, trio.Cancelled, KeyboardInterrupt, BaseExceptionGroup):
-        # Written, and not heard any more.
+        # Written, but not heard any more.
         round_.sentences.extend([*sentences.feed(fresh.end()), *sentences.end()])
         raise
-    except BaseException as error:  # border: a link that asks the program to end
+    except BaseException as error:  # border: the link raised SystemExit or the like
         failure = LLMError(ErrorKind.MALFORMED, f"its link raised {type(error)!r}")
     finally:
         patience.pause()
@@ -232,9 +237,10 @@ async def _listen(
 def _stream(
     turn: TurnState, request: LLMRequest
 ) -> tuple[AbstractAsyncContextManager[AsyncIterator[LLMEvent]], bool]:
-    """One round of the model: the one that was begun ahead, if it is the same.
+    """Return the stream of one round: the speculated one, if its request is the same.
 
-    Beside it whether it is ours: what that one takes, its speculation tells.
+    The second value is True if this turn reports the usage; that of a speculated round
+    is reported by the speculation.
     """
     if turn.speculation is not None:
         begun = turn.speculation.claim(request, tier=turn.tier)

@@ -1,7 +1,7 @@
-"""What a model says after an opener that was said for it: once, and joined to it. Pure.
+"""Join a model's text to an opener that was said before it. Pure.
 
-A model that is shown the beginning of its answer may go on from there, or write all
-of it again.
+A model that is shown the beginning of its answer may continue from there, or may write
+the beginning again. The repetition is removed.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from typing import Final
 
 import attrs
 
-# Beside blanks, what two writings of the same words may differ in.
+# Characters besides spaces that two writings of the same words may differ in.
 _ORNAMENTS: Final = frozenset("\"'\u201c\u201d\u2018\u2019*_")
-# What follows a word without a blank.
+# Characters that follow a word without a space.
 _ATTACHED: Final = frozenset(",.;:!?\u2026)]\u201d\u2019")
 
 
 @attrs.define(eq=False)
 class Continuation:
-    """Takes text in pieces, gives it without a repetition of ``opener`` at its start.
+    """Takes text in pieces and removes a repetition of ``opener`` at its start.
 
-    What may be one is held back until that is certain. ``joined``: the text comes
-    right behind the opener, so that a blank stands between their words. Without an
-    opener everything passes.
+    Text that may be a repetition is held back until this is certain. ``joined``: the
+    text directly follows the opener, so a space is put between them. Without an opener
+    the text passes unchanged.
     """
 
     opener: str
     joined: bool = True
-    _same: list[str] = attrs.field(init=False)  # its characters, as they are compared
+    # its characters in the form in which they are compared
+    _same: list[str] = attrs.field(init=False)
     _held: str = attrs.field(default="", init=False)
-    _at: int = attrs.field(default=0, init=False)  # so many of them came again
+    # how many of them were repeated so far
+    _at: int = attrs.field(default=0, init=False)
     _certain: bool = attrs.field(default=False, init=False)
-    _begun: bool = attrs.field(init=False)  # nothing is put before it any more
+    _begun: bool = attrs.field(init=False)  # the text needs no space before it
 
     def __attrs_post_init__(self) -> None:
         self._same = [x for x in map(_compared, self.opener) if x]
@@ -39,11 +41,11 @@ class Continuation:
         self._begun = not (self.joined and self.opener)
 
     def feed(self, text: str) -> str:
-        """As much of the text so far as is certain to be new."""
+        """Return the part of the text so far that is certainly new."""
         return self._join(text if self._certain else self._new(text))
 
     def end(self) -> str:
-        """What was held back, when nothing follows: a whole repetition is dropped."""
+        """Return what was held back, at the end; a complete repetition is dropped."""
         held, self._held = self._held, ""
         again = not self._certain and self._at == len(self._same)
         self._certain = True
@@ -53,7 +55,7 @@ class Continuation:
         for at, character in enumerate(text):
             compared = _compared(character)
             if self._at == len(self._same) and character not in _ORNAMENTS:
-                # "the old" is no repetition of itself in "the older".
+                # In "the older", "the old" is no repetition.
                 if not (character.isalnum() and self._same[-1][-1].isalnum()):
                     self._held = ""
                 return self._let_go(text[at:])
@@ -78,7 +80,7 @@ class Continuation:
 
 
 def _compared(character: str) -> str:
-    """Nothing for what makes no difference."""
+    """Return the character as it is compared; empty if it is ignored."""
     if character.isspace() or character in _ORNAMENTS:
         return ""
     return character.casefold()

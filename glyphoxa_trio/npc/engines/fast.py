@@ -1,4 +1,4 @@
-"""The fast model of a sentence cascade: how an answer begins, no more (D23c)."""
+"""The fast model of a sentence cascade, which only begins an answer."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.tools.breaker import Breaker
 
-# After so many failures in a row turns begin without it, for so many seconds: each of
-# them may have cost a turn its limit.
+# After this many failures in a row, turns begin without the model for this many
+# seconds, because each failure may cost a turn its whole limit.
 _FAILURES: Final = 3
 _PAUSE: Final = 30.0
 
 
 @attrs.frozen
 class Opened:
-    """How an answer begins. ``whole``: the model ended by itself, and had no more."""
+    """The beginning of an answer. ``whole``: the model ended by itself after it."""
 
     text: str
     whole: bool = False
@@ -41,7 +41,7 @@ class Opened:
 
 @attrs.define(eq=False)
 class FastModel:
-    """The model that opens for one NPC. One that fails again and again has a pause."""
+    """The fast model of one NPC. After repeated failures it pauses."""
 
     llm: LLM
     _breaker: Breaker = attrs.field(
@@ -57,19 +57,21 @@ class FastModel:
         nursery: trio.Nursery,
         told: Callable[[LLMEvent], None],
     ) -> Opened | None:
-        """The beginning of an answer; None if it had no words, has its pause, or the
-        request would have to wait in line.
+        """Return the beginning of an answer.
 
-        Returns with the piece that decides it; the model is hung up on meanwhile, also
-        if this is cancelled.
+        Returns None if the model had no words, is pausing, or the request would have to
+        wait for a rate limit. Returns as soon as the opener is decided; the model's
+        request is closed in the background, also if this call is cancelled.
 
         Args:
-          within: seconds, on the turn's model ``clock``.
-          nursery: where it is hung up on. It outlives the turn.
-          told: of whatever it says that is no text.
+          request: the request to the model.
+          within: the limit in seconds, on the turn's model ``clock``.
+          clock: counts the time of the turn's models.
+          nursery: closes the request; it outlives the turn.
+          told: called with every event of the model that is no text.
 
         Raises:
-          LLMError: it failed, or took longer.
+          LLMError: the model failed, or took longer.
         """
         ticket = self._breaker.begin(trio.current_time())
         if ticket is None:
@@ -87,7 +89,7 @@ class FastModel:
             patience.pause()
             farewell = FAREWELL if asked.decided.is_set() else 0.0
             asked.scope.deadline = trio.current_time() + farewell
-        if asked.waits:  # which says nothing of the model
+        if asked.waits:  # no fault of the model
             self._breaker.release(ticket, trio.current_time())
             return None
         well = asked.decided.is_set() and asked.error is None
@@ -106,7 +108,7 @@ class FastModel:
 
 @attrs.define(eq=False)
 class _OpenerRequest:
-    """One request, up to the piece that decides the opener."""
+    """One request, until its opener is decided."""
 
     _llm: LLM
     _request: LLMRequest
@@ -123,7 +125,7 @@ class _OpenerRequest:
                 async with self._llm.stream(self._request) as events:
                     try:
                         self._settle(found=await self._hear(events))
-                    except Exception as error:  # before it is hung up on
+                    except Exception as error:  # decided before the request is closed
                         self._settle(error=error)
         except Exception as error:  # border: a model's link is foreign code
             self._settle(error=error)
@@ -136,7 +138,7 @@ class _OpenerRequest:
                     if found := beginning.feed(text):
                         return Opened(found)
                 case Waiting(why=why):
-                    if why:  # an opener that comes late opens nothing
+                    if why:  # an opener that has to wait is useless
                         self.waits = True
                         return None
                 case Finished(reason=reason):
@@ -155,7 +157,7 @@ class _OpenerRequest:
 
 
 def _ended(beginning: AnswerOpening, reason: FinishReason) -> Opened | None:
-    """What a model has said that stopped before its first sentence was over."""
+    """Return the opener of a model that stopped within its first sentence."""
     text = beginning.end()
     if text is None or reason is FinishReason.FILTERED:
         return None

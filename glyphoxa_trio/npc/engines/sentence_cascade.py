@@ -1,11 +1,11 @@
-"""The sentence cascade: a fast model opens, the one with tools goes on (G34, D23c).
+"""The sentence cascade: a fast model begins the answer, a model with tools continues.
 
-    fast    no tools, a short instruction; cut at its first sentence, or at 25 words
-    strong  asked with the piece that decides this; the opener stands before what it
+    fast    no tools, a short instruction; cut after its first sentence, or 25 words
+    strong  asked as soon as the opener is decided; the opener stands before what it
             writes, as the beginning of the same message
 
-The rounds are `cascaded`'s. A fast model that is slow, fails or says nothing is left
-out: the turn is that of a cascaded NPC, later by no more than ``turn.opener_ms``.
+The rounds are those of `cascaded`. If the fast model is slow, fails or says nothing,
+the turn continues as that of a cascaded NPC, delayed by ``turn.opener_ms`` at most.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .fast import FastModel
 
 
 async def run(turn: TurnState, fast: FastModel) -> None:
-    """Answer once. Ends within its limits; cancelling it interrupts the turn."""
+    """Answer once, within the limits of the turn. Cancelling interrupts the turn."""
     await cascaded.run(turn, opener=partial(_open, turn, fast))
 
 
 async def _open(
     turn: TurnState, fast: FastModel, round_: Round, view: VisibleTools
 ) -> bool:
-    """Say the first sentence; whether that is the whole answer."""
+    """Say the first sentence; return True if it is the whole answer."""
     if not _opens(turn.settings.npc.cascade_mode, view):
         return False
 

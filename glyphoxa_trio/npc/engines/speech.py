@@ -1,9 +1,10 @@
-"""The speech-to-speech engine: an NPC whose model hears and speaks by itself (G33).
+"""The speech-to-speech engine: an NPC whose model hears and speaks itself.
 
-It owns the conversation with the model and the bridge to the tools. A turn that will
-need slow tools, and that is asked for one by one, goes through the text model instead
-(G37, D23b): what is said then enters the conversation as text. Above 300 lines, because
-turns, microphones and configurations meet in its one conversation, which is one state.
+The engine owns the conversation with the model and the bridge to the tools. A turn that
+must be requested and that will need slow tools is answered by the text model instead,
+because speech-to-speech models cannot wait that long; its words are then told to the
+conversation as text. Above 300 lines, because turns, microphones and configurations
+meet in one conversation, which is one state.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from glyphoxa_trio.tools.tier import Tier
 from . import cascaded
 from .spoken import SpokenTurn
 
-# So long the words are waited for, when they say which model answers: a transcript may
-# come late, and nobody should wait for it in silence. Seconds.
+# How long the engine waits for the words if they decide which model answers. Seconds. A
+# transcript may come late, and the user should not wait for it in silence.
 _WORDS_WITHIN: Final = 0.3
 
 
@@ -56,11 +57,16 @@ class SpeechEngine(TurnEngine):
     """One NPC's side of its speech-to-speech model.
 
     Args:
-      ceiling: the slowest tier that the NPC may use now: its tools are declared.
-      spoken: told of each utterance that the model has heard.
-      spent, complained: told of tokens, and of what its server did not take.
-      voice: the model's, for words that are not its own.
-      switched: told when another model goes on.
+      live: the conversation.
+      host: runs tools.
+      settings: the NPC's settings.
+      memory: the NPC's memory.
+      ceiling: returns the slowest tier that the NPC may use now; its tools are
+        declared.
+      spoken: called with each utterance that the model has heard.
+      spent, complained: called with token counts, and with what the server rejected.
+      voice: the model's voice, for words that are not its own.
+      switched: called when another model continues.
     """
 
     _live: RealtimeConversation
@@ -80,10 +86,11 @@ class SpeechEngine(TurnEngine):
     _answered: tuple[Utterance, SpokenTurn] | None = attrs.field(
         default=None, init=False
     )
-    _failed: bool = attrs.field(default=False, init=False)  # its model, in that turn
+    # the model, in the last turn
+    _failed: bool = attrs.field(default=False, init=False)
     _rests: Signal = attrs.field(factory=Signal, init=False)
     _bridge: ToolBridge = attrs.field(init=False)
-    # Turns that went round, and whether the model lacks the words, too.
+    # Turns answered without the model, and whether it must be told the words too.
     _elsewhere: list[tuple[bool, Exchange]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -127,8 +134,10 @@ class SpeechEngine(TurnEngine):
         self._live.set_instructions(self._memory.conversation.prompt_text)
 
     def mouths(self, synthesizer: Synthesizer | None) -> Sequence[Synthesizer]:
-        """Its model, if that can say words as they stand, and the synthesizer; that
-        first while the model is not well."""
+        """Return the model, if it can say given words, and the synthesizer.
+
+        The synthesizer comes first while the model fails.
+        """
         own = [self._voice] if self._live.capabilities.recites else []
         other = [] if synthesizer is None else [synthesizer]
         turn = None if self._answered is None else self._answered[1].turn
@@ -157,13 +166,13 @@ class SpeechEngine(TurnEngine):
         self._bridge.show(self.ceiling())
 
     def ignore_speech(self) -> None:
-        # Each utterance would be ended at once, and leave what the model has said to
-        # the next one.
+        # Otherwise each utterance would be ended at once, and the model's answer to it
+        # would be offered to the next one.
         self._live.ignore_speech()
 
     def close(self) -> None:
         self._live.belong_to(None)
-        self._scope.cancel("another engine")
+        self._scope.cancel("another engine answers now")
         self._deafen()
 
     def overhear(self, line: Overheard) -> None:
@@ -171,7 +180,7 @@ class SpeechEngine(TurnEngine):
 
     def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
         if self._microphone is not None:
-            raise MicrophoneTaken(f"it hears {self._speaker} already")
+            raise MicrophoneTaken(f"the model hears {self._speaker} already")
         self._speaker, self._microphone = speaker, (name, microphone)
         self._live.open()
         self._rests.set()
@@ -183,16 +192,19 @@ class SpeechEngine(TurnEngine):
         return None if self._microphone is None else self._microphone[1]
 
     def _speech(self) -> None:
-        """Somebody begins to speak: what is still being played is void."""
+        """Stop playback, because a user starts to speak."""
         self._silence()
-        if self._answered is not None:  # at once, however busy its listener is
+        if self._answered is not None:  # at once, however busy the listener is
             self._answered[0].interrupt("the speaker went on")
         if self._heard is not None:
             self._heard.interrupted()
 
     def _silence(self) -> None:
-        """A model is far ahead of what was played, or done: of what is not heard any
-        more it must not think that it said it."""
+        """Tell the model what was not heard of its last answer.
+
+        A model is far ahead of playback, or has finished, and must not assume that the
+        user heard everything.
+        """
         if self._sounding is not None:
             self._live.truncate(self._sounding.stop())
             self._sounding = None
@@ -202,19 +214,19 @@ class SpeechEngine(TurnEngine):
             self._microphone = None
 
     def _deafen(self) -> None:
-        """Hear nobody from now on, and tell the speaker who was heard."""
+        """Detach the microphone, and tell its speaker."""
         heard, self._microphone = self._heard, None
         if heard is not None:
             heard.gone()
 
     def _hear(self, interaction: Interaction) -> None:
-        """The model has heard something: that is an utterance like any other."""
+        """Make an utterance of what the model has heard."""
         self._tell()
         utterance = Utterance(interaction.words, self._speaker, interaction=interaction)
         interaction.tell_words(utterance.understood, passes_on=False)
         self._spoken(utterance)
         if self._heard is None:
-            utterance.stream.discard()  # nobody listens but the table
+            utterance.stream.discard()  # no listener but the scene
         else:
             self._heard.spoken(utterance.listener)
 
@@ -223,14 +235,15 @@ class SpeechEngine(TurnEngine):
             self._live.interrupt({}, of=utterance.interaction)
 
     def over(self, utterance: Utterance) -> None:
-        # Not before: what was said is remembered now, for a socket that is told of it.
+        # Not earlier: the turn is remembered only now, and a new socket is told the
+        # history.
         for interaction in {utterance.interaction, self._written(utterance)}:
             if interaction is not None:
                 self._live.end(interaction)
         self._rests.set()
 
     def _written(self, utterance: Utterance) -> Interaction | None:
-        """What the model was told of an utterance that it did not hear."""
+        """Return the interaction by which the model was told a written utterance."""
         if self._answered is None or self._answered[0] is not utterance:
             return None
         _, spoken = self._answered
@@ -250,7 +263,7 @@ class SpeechEngine(TurnEngine):
     async def answer(
         self, turn: TurnState, utterance: Utterance, understood: Understood
     ) -> None:
-        """Answer once, this way or through the text model."""
+        """Answer once, with this model or with the text model."""
         self._tell()
         self._tell_late(turn.exchange)
         config = self._settings.s2s
@@ -261,7 +274,7 @@ class SpeechEngine(TurnEngine):
         if not config.filler:
             turn.without_fillers()
         if utterance.interaction is None:
-            self._silence()  # somebody writes while it still speaks
+            self._silence()  # the user writes while the model still speaks
         self._sounding = sound = turn.exchange.aloud
         assert sound is not None
         spoken = SpokenTurn(
@@ -280,7 +293,7 @@ class SpeechEngine(TurnEngine):
         await spoken.run()
 
     def _slow(self, turn: TurnState) -> tuple[str, ...]:
-        """The tools that only a turn as slow as this one may use."""
+        """Return the tools that only a turn of the DEEP tier may use."""
         if turn.selected is not Tier.DEEP:
             return ()
         shown = self._host.tools(
@@ -301,7 +314,7 @@ class SpeechEngine(TurnEngine):
                 **turn.of,
                 engine="cascaded",
                 instead_of="s2s",
-                reason=f"it may need {', '.join(slow)}",
+                reason=f"the turn may need {', '.join(slow)}",
             )
         )
         if heard is not None:
@@ -313,8 +326,10 @@ class SpeechEngine(TurnEngine):
         self._elsewhere.append((False, exchange))
 
     def _tell(self) -> None:
-        """Tell the model what was said without it, now that it is known what of that
-        was heard: before anything else is said to it."""
+        """Tell the model what was said without it, and what of that was heard.
+
+        This must happen before anything else is said to the model.
+        """
         while self._elsewhere:
             words, exchange = self._elsewhere.pop(0)
             if words:
@@ -323,8 +338,10 @@ class SpeechEngine(TurnEngine):
                 self._live.tell(TranscriptLine("assistant", exchange.heard))
 
     def _tell_late(self, exchange: Exchange) -> None:
-        """Tell the model what calls came to that it has not made itself: those of a
-        turn that went round, or of an earlier run."""
+        """Tell the model the outcomes of calls that it did not make itself.
+
+        They were made in turns of the text model, or in an earlier run.
+        """
         cap = self._live.capabilities.max_result
         for outcome in exchange.late:
             if not self._live.knows(outcome.call):
@@ -343,13 +360,12 @@ class SpeechEngine(TurnEngine):
         )
         if (successor := links.live) is not None:
             if _sound(successor) != _sound(self._live):
-                self._deafen()  # the speaker's microphone gives the wrong sound now
+                self._deafen()  # the microphone now sends audio in the wrong form
             self._live.become(successor)
         self._bridge.show(self.ceiling())
         return True
 
 
 def _sound(live: RealtimeConversation) -> tuple[bool, int]:
-    """What a microphone must know of a conversation: who finds the turns, and the
-    rate."""
+    """Return what a microphone depends on: who detects speech, and the sample rate."""
     return live.automatic, live.capabilities.input_rate

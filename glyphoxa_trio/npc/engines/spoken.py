@@ -1,8 +1,8 @@
-"""One turn of a conversation with a model that speaks for itself (G33).
+"""One turn of a conversation with a model that hears and speaks itself.
 
-The model hears, answers and calls; what the turn adds is the gate, the clock, the
-events, and what is remembered. The tools are those of the NPC's ceiling, whatever is
-said: a model answers before anybody knows the words.
+The model hears, answers and calls. The turn adds the gate, the clock, the events and
+the memory. The tools are those of the NPC's ceiling, whatever is said, because the
+model answers before the words are known.
 """
 
 from __future__ import annotations
@@ -39,21 +39,26 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
-# Other tools are waited for so long, before the words are said. Seconds.
+# How long other tools are waited for before the words are said. Seconds.
 _TOOLS_WITHIN = 3.0
 
 
 @attrs.define(eq=False, kw_only=True)
 class SpokenTurn:
-    """What a turn of a speech-to-speech NPC works with, beside any turn's.
+    """A turn of a speech-to-speech NPC.
 
     Args:
-      heard: the utterance that the server heard; None if it is text.
-      asks: the server does not answer by itself, so the turn asks.
-      sound: what is said aloud of it.
-      interrupt: end the turn, for this reason.
+      turn: the turn.
+      live: the conversation.
+      bridge: runs the calls.
+      speaker: the speaker's name.
+      heard: the interaction of the utterance that the server heard; None if it is text.
+      asks: whether the turn must ask for the answer, because the server does not answer
+        by itself.
+      sound: tracks what was spoken and heard of the answer.
+      interrupt: ends the turn, with a reason.
       ceiling: the slowest tier that the NPC may use.
-      understood: told of the final words of an utterance that was heard.
+      understood: called with the final words of an utterance that was heard.
     """
 
     turn: TurnState
@@ -70,11 +75,13 @@ class SpokenTurn:
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
-    _known: bool = attrs.field(default=True, init=False)  # the words
+    _known: bool = attrs.field(default=True, init=False)  # the words are known
 
     async def run(self) -> None:
-        """Answer once. Cancelling it interrupts the model and every call. The
-        ``interaction`` that is finished then is to be ended with the turn."""
+        """Answer once. Cancelling interrupts the model and every call.
+
+        A finished ``interaction`` must be ended together with the turn.
+        """
         turn, live, heard = self.turn, self.live, self.heard
         self._known = self.asks or (heard is not None and heard.understood)
         self.bridge.become(turn.grant, defer_threshold=turn.settings.defer_threshold)
@@ -108,7 +115,7 @@ class SpokenTurn:
             await rounds.run()
             if rounds.barged:
                 self.interrupt("the speaker went on")
-                await trio.lowlevel.checkpoint()  # and this ends here
+                await trio.lowlevel.checkpoint()  # the turn ends here
             if not rounds.silent:
                 await self._fall_back()
         except LLMError as error:
@@ -122,7 +129,7 @@ class SpokenTurn:
     def _said(self) -> bool:
         return self._round is not None and bool(self._round.sentences)
 
-    # What is shown.
+    # Visible tools.
 
     async def _show(self) -> None:
         turn = self.turn
@@ -130,7 +137,7 @@ class SpokenTurn:
         view = self.bridge.show(self.ceiling)
         await turn.tell_shown(view, 0, remaining=remaining)
 
-    # What is heard.
+    # Speech of the model.
 
     async def _hear(self, event: Event) -> None:
         turn = self.turn
@@ -160,10 +167,11 @@ class SpokenTurn:
             await self.turn.voiced(round_, self._index, text)
 
     def _break_off(self) -> dict[str, float]:
-        """What was begun is not finished; returns what of it is not heard any more."""
+        """Break off the answer; return the seconds that were heard of each item."""
         if self.turn.error is not None:
-            return {}  # what there is of it is played all the same
-        if self._round is not None:  # words of a half sentence may have been heard
+            return {}  # what was received is still played
+        # words of an incomplete sentence may have been heard
+        if self._round is not None:
             self._round.sentences.extend(self._sentences.end())
             self.turn.exchange.hear()
         return self.sound.stop()
@@ -174,20 +182,20 @@ class SpokenTurn:
             await self.understood(text)
 
     def _tell_words(self, text: str, final: bool) -> None:
-        """So the words are, as far as is known: whatever the turn is doing."""
+        """Deliver the words as far as they are known, whatever the turn is doing."""
         turn = self.turn
         turn.output.utterance.understood(text)
         said = Transcript(**turn.of, speaker=self.speaker, text=text, final=final)
         turn.post(said)
 
     def _begin_round(self) -> Round:
-        """The round that is going on: another one once its calls have begun."""
+        """Return the current round; a new one once the calls of the last have ended."""
         if self._round is None or self._round.outcomes:
             self._round = self.turn.exchange.begin_round()
             self._index += 1
         return self._round
 
-    # What is called.
+    # Calls of the model.
 
     def _round_of(self, index: int, calls: Sequence[ToolCall], last: bool) -> ToolRound:
         return ToolRound(
@@ -200,10 +208,10 @@ class SpokenTurn:
             last=last,
         )
 
-    # What goes wrong.
+    # Failures.
 
     def _retell(self) -> tuple[TranscriptLine, ...]:
-        """This turn, for a model that was not there."""
+        """Return this turn as lines, for a model that was not there."""
         words = self.turn.exchange.text
         lines = [TranscriptLine("user", words)] if words else []
         cap = self.live.capabilities.max_result
@@ -218,11 +226,11 @@ class SpokenTurn:
         await self._fall_back(Fallback.MODEL_FAILED)
 
     async def _fall_back(self, reason: Fallback | None = None) -> None:
-        """Say something, if nothing was said and somebody has asked."""
+        """Say a fallback line, if nothing was said and the user expects an answer."""
         reports = self.interaction is not None and self.interaction.reports
         if self._said or reports:
             return
-        if self.sound.is_spoken(self._index):  # without a word of it
+        if self.sound.is_spoken(self._index):  # audio without words
             self._round = None
         round_ = self._begin_round()
         reason = reason or self.turn.why_nothing(round_, last=False)

@@ -1,4 +1,4 @@
-"""The engines that write: a model with tools, and one that another model opens for."""
+"""The text engine: a model with tools, or a fast model that begins for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fast import FastModel
 
 @attrs.define(eq=False)
 class TextEngine(TurnEngine):
-    """Answers in writing, as its NPC's configuration says."""
+    """Answers in text, as the NPC's configuration says."""
 
     _settings: SessionSettings
     _fast: FastModel

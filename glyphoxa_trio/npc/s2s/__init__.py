@@ -1,7 +1,8 @@
-"""Speech-to-speech NPCs: the conversation, which outlives sockets, and the bridge.
+"""Speech-to-speech NPCs: the realtime conversation and the bridge to the tools.
 
-`live` is the conversation, and `machine` decides what happens in it; `bridge` runs the
-calls through the host's gate; `engines/speech` makes turns of it.
+A conversation outlives the sockets that it uses. `live` is the conversation, and
+`machine` decides what happens in it. `bridge` runs the model's calls through the host's
+gate. `engines/speech` makes turns of the conversation.
 """
 
 from .bridge import TOOL_TIMEOUT, ToolBridge

@@ -1,9 +1,9 @@
-"""Between a tool host and a speech-to-speech conversation (G35).
+"""The bridge between a tool host and a conversation with a speech-to-speech model.
 
-The model sees the tools of a tier as native functions; its calls run through the
-host's one gate, and each is answered once. An NPC has one, and so has an embedder
-without NPCs (`standing`). Above 300 lines: what is declared, what may run and how it is
-answered go by the same state.
+The model sees the tools of a tier as native functions. Its calls pass the host's only
+gate, and each is answered once. Every speech-to-speech NPC has a bridge, and an
+embedder without NPCs can have one too (`standing`). Above 300 lines, because declaring
+tools, running calls and answering them use the same state.
 """
 
 from __future__ import annotations
@@ -42,27 +42,34 @@ from .realtime_conversation import RealtimeConversation
 
 TOOL_TIMEOUT = 30.0
 
-# Nobody waits for a call in silence for longer than this, or a little longer for a tool
-# that usually has answered by then. Seconds.
+# How long the user may wait for a call in silence, and a little longer for a tool that
+# has usually answered by then. Seconds.
 _SILENCE: Final = 1.0
 _NEARLY: Final = 1.5
 _A_LITTLE: Final = 0.1
 
-# Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
+# Reasons for which a tool is only temporarily unusable: it stays declared, and the gate
+# refuses its calls.
 _PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
 
 
 @attrs.define(eq=False, kw_only=True)
 class ToolBridge:
-    """The tools of one conversation: all those of its tier, however long they take.
+    """The tools of one conversation: all tools of its tier, however slow they are.
 
-    They are declared once, and again when tier, grant, catalogue or what was loaded
-    has changed; what is measured of a tool, or that it fails for a while, is no reason.
+    They are declared once, and again when the tier, the grant, the catalogue or the set
+    of loaded tools has changed. New measurements of a tool, or its temporary failure,
+    are no reason to declare them again.
 
     Args:
-      tool_timeout: seconds that no call exceeds, whatever its tool, its server and
-        its turn say.
-      defer_threshold: so many external tools are shown in full.
+      host: runs the calls.
+      live: the conversation.
+      grant: the tools that may be used.
+      tier: the slowest tier that is declared.
+      tool_timeout: the limit of every call in seconds, whatever its tool, its server
+        and its turn permit.
+      shelf: the loaded tools.
+      defer_threshold: how many external tools are declared in full.
       whose: tenant and session.
       pending: as in `Caller`.
     """
@@ -82,8 +89,9 @@ class ToolBridge:
     _revision: int = attrs.field(default=0, init=False)
     _declared: tuple[S2STool, ...] = attrs.field(default=(), init=False)
     _declared_to: Capabilities | None = attrs.field(default=None, init=False)
-    _told: frozenset[str] = attrs.field(default=frozenset(), init=False)  # their keys
-    # What the model certainly knows of, while it may not know of the rest yet.
+    # keys of the declared tools
+    _told: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    # The tier that the model knows for certain, while it may not know the latest one.
     _known: Tier | None = attrs.field(default=None, init=False)
 
     def become(
@@ -93,7 +101,7 @@ class ToolBridge:
         tool_timeout: float | None = None,
         defer_threshold: int | None = None,
     ) -> None:
-        """Go by these from the next `show` on; None changes nothing."""
+        """Use these settings from the next `show` on; None changes nothing."""
         self.grant = grant
         if tool_timeout is not None:
             self.tool_timeout = tool_timeout
@@ -101,9 +109,10 @@ class ToolBridge:
             self.defer_threshold = defer_threshold
 
     def show(self, tier: Tier) -> VisibleTools:
-        """Declare the tools of this tier; what a call may do changes with it.
+        """Declare the tools of this tier, and return the visible tools.
 
-        Downwards at once. Upwards once the model has been told (D23a).
+        A call may use the new tier's time at once if that is the faster tier, and
+        otherwise once the model has been told of its tools.
         """
         before, revision = self.effective, self._revision
         if tier < self.tier:
@@ -115,7 +124,7 @@ class ToolBridge:
         return self._showing
 
     def refresh(self) -> None:
-        """Declare what may be used now, if that is not what the model knows."""
+        """Declare the tools that may be used now, if they have changed."""
         explained = self.host.explain(
             self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
         )
@@ -136,19 +145,20 @@ class ToolBridge:
         shown, capabilities = self._showing.shown, self.live.capabilities
         self._told = frozenset(listing.key for listing in shown)
         fresh = {x.spec.name: x for x in declarations(shown, capabilities)}
-        # As they were declared, in the order in which they were: for prompt caches.
+        # Keep what was declared and its order, so that vendors' prompt caches stay
+        # valid.
         before = self._declared if self._declared_to == capabilities else ()
         kept = [x for x in before if _is_same(x, fresh.get(x.spec.name))]
         names = {tool.spec.name for tool in kept}
         new = [tool for name, tool in fresh.items() if name not in names]
         declared = (*kept, *new)
-        # A socket of its own is too much for fewer tools: the gate refuses the others.
+        # Removing tools is not worth a new socket: the gate refuses their calls.
         if new or (capabilities.live_tools and declared != self._declared):
             self._declared, self._declared_to = declared, capabilities
             self._revision = self.live.set_tools(declared)
 
     def stays_owed(self, call: ToolCall) -> bool:
-        """Whether the model talks on while this call runs, however long that takes."""
+        """Return True if the model keeps talking while this call runs, however long."""
         capabilities = self.live.capabilities
         calling = capabilities.calling[0]
         for tool in self._declared:
@@ -163,20 +173,21 @@ class ToolBridge:
 
     @property
     def effective(self) -> Tier:
-        """The slowest tier that a call may have now."""
+        """The slowest tier that a call may use now."""
         if self._known is None or self.live.is_in_force(self._revision):
             return self.tier
         return self._known
 
     @property
     def showing(self) -> VisibleTools:
+        """The visible tools."""
         return self._showing
 
     async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
-        """Declare another tier's tools in the middle of a conversation.
+        """Declare another tier's tools during a conversation.
 
-        Returns whether the model has been told of them; if not, it will be, and until
-        then calls are held to the lower of both tiers.
+        Return True if the model was told within ``within`` seconds. If not, it will be,
+        and until then calls are held to the faster of the two tiers.
         """
         self.show(tier)
         with trio.move_on_after(within):
@@ -184,7 +195,7 @@ class ToolBridge:
         return self.live.is_in_force(self._revision)
 
     async def told(self) -> None:
-        """Return once the model knows of the tools. Has no end of its own."""
+        """Wait, without a limit, until the model was told of the tools."""
         await self.live.tools_in_force(self._revision)
 
     async def run(
@@ -195,23 +206,22 @@ class ToolBridge:
         deadline: float,
         remaining: float,
     ) -> list[Outcome]:
-        """Run the calls of one response and answer each as soon as it has ended.
+        """Run the calls of one response, and answer each as soon as it has ended.
 
-        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`. That a call takes
-        longer is no reason to refuse it.
+        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`, except that a call
+        that would take longer is not refused: it continues after the turn, for at most
+        ``tool_timeout`` seconds, and the model is told the outcome later. A call known
+        to take longer is left at once. If the model waits for a call in silence, it
+        waits for about a second at most.
 
-        A call that takes longer than the turn goes on, and no more than
-        ``tool_timeout``; at once, if it is known to. The model is told what came of it
-        later. Where it waits for such a call in silence, it is kept waiting for no more
-        than about a second.
-
-        Cancelling it is an interruption: what runs is treated by its policy, and every
-        call is answered all the same, silently; one that goes on, when it has ended.
+        Cancelling `run` is an interruption: running calls are treated by their tool's
+        policy, and every call is still answered, silently. A call that continues is
+        answered when it has ended.
         """
         now, missing = trio.current_time(), len(calls)
         if silent := [x for x in calls if not self.stays_owed(x)]:
             deadline = min(deadline, now + self.patience(silent))
-        left: dict[str, Status] = {}  # how those ended for the turn that go on
+        left: dict[str, Status] = {}  # the status at the end of the turn, by call id
 
         def leaves(call: ToolCall, tool: str) -> None:
             left[call.id] = Status.PENDING
@@ -225,7 +235,8 @@ class ToolBridge:
                 left[outcome.call.id] = outcome.status
                 self._leave(outcome)
             else:
-                # Spoken of once, with the last of them, where the model can be told so.
+                # The model speaks once, after the last result, if the wire permits
+                # that.
                 self.answer(outcome, quietly=missing > 0)
             if caller.on_outcome is not None:
                 caller.on_outcome(slot, outcome)
@@ -249,20 +260,20 @@ class ToolBridge:
         )
 
     def patience(self, calls: Iterable[ToolCall]) -> float:
-        """How long these may be waited for in silence, seconds."""
+        """Return how many seconds these calls may be waited for in silence."""
         known = self.host.snapshot.by_exposed
         usual = [known[x.name].estimate.seconds for x in calls if x.name in known]
         nearly = any(_SILENCE <= x <= _NEARLY for x in usual)
         return _NEARLY + _A_LITTLE if nearly else _SILENCE
 
     def _leave(self, outcome: Outcome) -> None:
-        """Its turn does not wait for it any more, and it goes on."""
+        """Leave a call running that its turn no longer waits for."""
         interim = None if self.stays_owed(outcome.call) else self._text(outcome)
         wanted = outcome.status is Status.PENDING
         self.live.leave(outcome.call, interim=interim, wanted=wanted)
 
     def _finish(self, outcome: Outcome, before: Status) -> None:
-        """What a call came to whose turn had ended with ``before``."""
+        """Give the outcome of a call that ended its turn with the status ``before``."""
         listing = self.host.snapshot.by_key.get(outcome.tool or "")
         definition = None if listing is None else listing.definition
         schedule = self.schedule_of(outcome.call)
@@ -277,26 +288,26 @@ class ToolBridge:
         )
 
     def _text(self, outcome: Outcome) -> str:
-        """As much of it as the wire can carry."""
+        """Return the outcome as text, shortened to what the wire can carry."""
         capabilities = self.live.capabilities
         return outcome_text(
             outcome, cap=capabilities.max_result, max_depth=capabilities.result_depth
         )
 
     def settled(self, call_id: str) -> None:
-        """The model knows what came of it: it may make the call again."""
+        """Forget a pending call that was told: the model may repeat the call."""
         for key in [key for key, x in self.pending.items() if x.id == call_id]:
             del self.pending[key]
 
     def schedule_of(self, call: ToolCall) -> Schedule:
-        """What the model is to do with the answer, as the tool's definition has it."""
+        """Return what the model should do with the answer, by the tool's definition."""
         listing = self.host.snapshot.by_exposed.get(call.name)
         return Schedule.WHEN_IDLE if listing is None else listing.definition.schedule
 
     def answer(self, outcome: Outcome, *, quietly: bool = False) -> None:
-        """Tell the model what became of a call, within what its wire can carry.
+        """Tell the model the outcome of a call, shortened to what the wire can carry.
 
-        ``quietly``: it is not to speak of it now.
+        ``quietly``: the model should not speak of it now.
         """
         capabilities = self.live.capabilities
         interrupted = outcome.status is Status.CANCELLED
@@ -319,9 +330,10 @@ def _is_same(declared: S2STool, fresh: S2STool | None) -> bool:
 def declarations(
     shown: Sequence[CatalogueEntry], capabilities: Capabilities
 ) -> list[S2STool]:
-    """Tools as a speech-to-speech model is told of them.
+    """Return the tools in the form in which a speech-to-speech model is told of them.
 
-    It goes on speaking while a slow one runs, where it can; a quick one is waited for.
+    Where the wire permits, the model keeps speaking while a slow tool runs and waits
+    for a fast one.
     """
     quick, slow = capabilities.calling[0], capabilities.calling[0]
     if Calling.BLOCKING in capabilities.calling:

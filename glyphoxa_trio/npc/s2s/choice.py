@@ -1,9 +1,9 @@
-"""Which of several models a conversation has: the first of them that may be asked.
+"""The choice between several models of a conversation: the first that may be asked.
 
-One that could not be opened, or that has ended a socket for good, is left alone by
-this conversation for half a minute, whatever the reason; and by all of them while its
-breaker is open (`providers.chain`). Then it is tried again, beside the one that serves,
-in a moment in which nobody speaks.
+A model that could not be reached, or that ended a socket for good, is avoided by this
+conversation for half a minute, whatever the reason; all conversations avoid it while
+its breaker is open (`providers.chain`). Then it is tried again, beside the model in
+use, at a moment when no user speaks.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from glyphoxa_trio.providers.chain import ModelCandidate
 from glyphoxa_trio.providers.s2s import S2S, LinkClosed
 from glyphoxa_trio.tools.breaker import Ticket
 
-AGAIN: Final = 30.0  # seconds that one which failed is left alone
-_SOON: Final = 1.0  # until a breaker is looked at again
+AGAIN: Final = 30.0  # seconds for which a model that failed is avoided
+_SOON: Final = 1.0  # seconds until a breaker is examined again
 
 
 @attrs.frozen(eq=False)
 class ModelChoice:
-    """One of the models, as this conversation speaks with it: its ``provider`` may be
-    heard by somebody on the way, unlike that of the ``candidate``, which all share;
-    ``name`` is for events."""
+    """One of the models, as this conversation uses it.
+
+    All conversations share the ``candidate``; the ``provider`` belongs to this one and
+    may be wrapped, so that its audio can be observed. ``name`` is for events.
+    """
 
     candidate: ModelCandidate[S2S]
     provider: S2S
@@ -41,20 +43,23 @@ class ModelChoice:
 
 @attrs.define(eq=False)
 class Choices:
-    """All of them, in the order in which they are asked. Times are on trio's clock."""
+    """All models, in the order in which they are asked. Times are on trio's clock."""
 
     of: Sequence[ModelChoice] = attrs.field(validator=attrs.validators.min_len(1))
     _left_until: dict[int, float] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def only(cls, provider: S2S, voice: str | None, language: str | None) -> Choices:
-        """One model, and none behind it."""
+        """Return a choice of a single model."""
         candidate = ModelCandidate(provider.label, provider)
         return cls((ModelChoice(candidate, provider, voice, language),))
 
     def pick(self, now: float, beyond: int = -1) -> tuple[int, Ticket | None] | None:
-        """Which is asked now, of those behind ``beyond``; None if none of them may be.
-        Of them all the first one is asked even so: somebody has to be."""
+        """Return the model to ask now, of those after the index ``beyond``.
+
+        The result is its index and its breaker's ticket; None if none may be asked. If
+        all models are considered, the first is asked even if none may be.
+        """
         if len(self.of) == 1:
             return None if beyond >= 0 else (0, None)
         for at in range(beyond + 1, len(self.of)):
@@ -65,14 +70,14 @@ class Choices:
         return None if beyond >= 0 else (0, None)
 
     def answered(self, at: int, ticket: Ticket | None) -> None:
-        """Its socket is open."""
+        """Record that the model's socket is open."""
         if ticket is not None:
             self.of[at].candidate.answered(ticket)
 
     def failed(
         self, at: int, ticket: Ticket | None, closed: LinkClosed, now: float
     ) -> None:
-        """It could not be opened, or has ended for good."""
+        """Record that the model was not reached, or ended a socket for good."""
         if len(self.of) > 1:
             self._left_until[at] = now + AGAIN
             ticket = ticket or self.of[at].candidate.breaker.begin(now)
@@ -80,12 +85,12 @@ class Choices:
             self.of[at].candidate.failed(ticket, closed)
 
     def left(self, at: int, ticket: Ticket | None) -> None:
-        """Nobody waited for its socket any more."""
+        """Return the ticket: the attempt was abandoned without a result."""
         if ticket is not None:
             self.of[at].candidate.left(ticket)
 
     def spare(self, at: int, now: float) -> bool:
-        """Whether another one than this may be asked."""
+        """Return True if another model than this one may be asked."""
         return any(
             other != at
             and now >= self._left_until.get(other, -inf)
@@ -94,7 +99,7 @@ class Choices:
         )
 
     def back_at(self, at: int, now: float) -> float:
-        """When one that comes before this may be asked again; never for the first."""
+        """Return when a preferred model may be asked again; inf if there is none."""
         times = []
         for earlier in range(at):
             breaker, left = self.of[earlier].candidate.breaker, self._left_until

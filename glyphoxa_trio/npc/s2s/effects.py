@@ -1,4 +1,4 @@
-"""What a conversation wants done: frozen, and carried out in order by `shell`."""
+"""The effects of the conversation's machine: frozen data that `shell` carries out."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ I = TypeVar("I")  # noqa: E741  an interaction, of which the machine knows nothi
 
 
 class SimpleEffect(Enum):
-    """An effect that is always the same."""
+    """An effect without arguments."""
 
     WANT = auto()  # a socket is needed
-    LOOK = auto()  # perhaps it is quiet now
-    KEEP_SOCKET = auto()  # it need not be replaced after all
-    TELL_SPEECH = auto()  # the owner: somebody begins to speak
-    TELL_TOOLS = auto()  # whoever waits: other tools are in force
+    LOOK = auto()  # the conversation may be quiet now
+    KEEP_SOCKET = auto()  # the socket need not be replaced
+    TELL_SPEECH = auto()  # tell the owner: a user starts to speak
+    TELL_TOOLS = auto()  # wake the waiters: other tools are in force
 
 
 @attrs.frozen
 class Replace:
-    """Another socket is needed; ``closes_in``: the server closes this one."""
+    """Open another socket. ``closes_in``: seconds until the server closes this one."""
 
     closes_in: float | None = None
 
 
 @attrs.frozen
 class Put(Generic[I]):
-    """This happens to that interaction."""
+    """Deliver an event to an interaction."""
 
     interaction: I
     happening: Happening
@@ -42,7 +42,7 @@ class Put(Generic[I]):
 
 @attrs.frozen
 class Understood(Generic[I]):
-    """So its words are, as far as is known."""
+    """Give an interaction its words, as far as they are known."""
 
     interaction: I
     text: str
@@ -51,19 +51,19 @@ class Understood(Generic[I]):
 
 @attrs.frozen
 class TellSpoken(Generic[I]):
-    """The owner: somebody has spoken."""
+    """Tell the owner of a spoken utterance."""
 
     interaction: I
 
 
 @attrs.frozen
 class Settled:
-    """The owner: what this call came to was told, or will never be."""
+    """Tell the owner that a call's outcome was told to the model, or never will be."""
 
     call_id: str
 
 
-# A command is to be sent on the socket; usage and complaints are the owner's.
+# A command is sent on the socket; usage and complaints go to the owner.
 Effect = (
     SimpleEffect
     | Replace

@@ -1,4 +1,4 @@
-"""What comes to one utterance: the model's events, and what becomes of the sockets."""
+"""The events that one interaction receives: the model's, and those of the sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 @attrs.frozen
 class CallsReady:
-    """These may be begun now, in one fan-out. Each call comes once."""
+    """Calls that may start now, in one fan-out. Each call is delivered once."""
 
     response: str
     calls: tuple[ToolCall, ...]
@@ -18,25 +18,28 @@ class CallsReady:
 
 @attrs.frozen
 class Answered:
-    """The calls of a fan-out have ended: the model is awaited again."""
+    """The calls of a fan-out have ended; the model is expected to continue."""
 
 
 @attrs.frozen
 class BargedIn:
-    """Somebody speaks: what the model says is not wanted any more."""
+    """The user has interrupted: the rest of the response is unwanted."""
 
 
 @attrs.frozen
 class LinkLost:
-    """The socket is gone, and another is being opened."""
+    """The socket was lost, and another one is being opened."""
 
     error: LinkClosed
 
 
 @attrs.frozen
 class LinkBack:
-    """Another socket is open. ``resumed``: the model remembers what was before it.
-    ``heard_again``: what was said is on its way to it, as it sounds."""
+    """Another socket is open.
+
+    ``resumed``: the model remembers the conversation so far. ``heard_again``: the audio
+    of the unanswered utterance is being sent to it.
+    """
 
     resumed: bool
     heard_again: bool = False
@@ -44,14 +47,14 @@ class LinkBack:
 
 @attrs.frozen
 class LinkGone:
-    """No socket can be had. Nothing follows."""
+    """No socket can be opened. No event follows."""
 
     error: LinkClosed
 
 
 @attrs.frozen
 class Overflowed:
-    """The listener fell too far behind. Nothing follows."""
+    """The listener fell too far behind. No event follows."""
 
 
 Happening = (

@@ -1,7 +1,7 @@
-"""What a speech-to-speech model says to one utterance, as it comes.
+"""The events of one utterance's answer, as they arrive from a speech-to-speech model.
 
-Whoever reads the socket puts, the turn takes. What a model says faster than its
-listener takes it waits here, within a bound.
+The reader of the socket puts events in, the turn takes them out. Events that arrive
+faster than the listener takes them wait here, within a bound.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from glyphoxa_trio.providers.s2s import Heard
 
 from .happenings import BargedIn, CallsReady, Happening, Overflowed
 
-# Ten minutes of speech in pieces of 40 ms; nobody has to hear more at once.
+# Ten minutes of speech in pieces of 40 ms, more than a listener needs at once.
 _CAPACITY: Final = 15_000
 
 
 @attrs.define(eq=False)
 class Interaction:
-    """One utterance's share of the events.
+    """One utterance's share of a conversation's events.
 
-    ``spoken``: it was said, not written; then ``words`` are what the server has
-    understood so far. ``automatic``: and it is answered without being asked to.
-    ``reports``: nobody has said anything, the model speaks of what calls came to.
+    ``spoken``: the utterance was spoken, not written; then ``words`` are what the
+    server has understood so far. ``automatic``: a spoken utterance is answered without
+    being asked to. ``reports``: there is no utterance, the model reports the outcomes
+    of calls.
     """
 
     spoken: bool = False
@@ -48,10 +49,11 @@ class Interaction:
     _passed_on: tuple[str, bool] = attrs.field(default=("", False), init=False)
 
     def put(self, event: Happening) -> bool:
-        """Append; False if nobody takes it: it is over, or is now, having too much.
+        """Append an event; return False if it is not taken.
 
-        Whoever barges in waits for nobody: what was said before, and not taken, is
-        void. The calls in it are still owed an answer: `end` returns them.
+        The interaction has ended, or ends now because too many events wait. A
+        `BargedIn` overtakes all events but words and calls: what was said before it and
+        not taken is void. Calls are still owed an answer: `end` returns them.
         """
         if self._over:
             return False
@@ -67,18 +69,21 @@ class Interaction:
             self._events = deque([Overflowed(), *calls])
         else:
             self._events.append(event)
-        # Nobody waits while something is there.
+        # A reader waits only while there is no event.
         if self._over or len(self._events) == 1:
             self._arrived.set()
         return not self._over
 
     async def take(self) -> Happening:
-        """The next one, in order. Cancelled, it loses none. One reader."""
+        """Return the next event, in order.
+
+        For a single reader. Cancelling it loses no event.
+        """
         await self._arrived.until(lambda: bool(self._events))
         return self._events.popleft()
 
     def on_transcript(self, text: str, *, final: bool) -> None:
-        """The words so far, or all of them."""
+        """Set the words so far; ``final`` if they are complete."""
         self.words, self.understood = text, final
         self._tell_words()
         if final:
@@ -87,9 +92,12 @@ class Interaction:
     def tell_words(
         self, told: Callable[[str, bool], None], *, passes_on: bool = True
     ) -> None:
-        """Tell ``told`` of them, and whether they are final, from now on; also when the
-        turn is long over. Words that are already known are told at once, unless they
-        were told before to a caller that ``passes_on`` what it is told."""
+        """Call ``told`` with the words, and whether they are final, from now on.
+
+        Words that are already known are reported at once, unless they were reported
+        before to a caller that ``passes_on`` what it is told. Words are also reported
+        after the turn is over.
+        """
         self._on_words, self._passes_on = told, passes_on
         if self.words and self._passed_on != (self.words, self.understood):
             self._tell_words()
@@ -101,11 +109,11 @@ class Interaction:
             self._on_words(self.words, self.understood)
 
     async def wait_understood(self) -> None:
-        """Return once the words are final. Has no end of its own."""
+        """Wait, without a limit of its own, until the words are final."""
         await self._heard.wait()
 
     def end(self) -> tuple[Happening, ...]:
-        """Nobody takes any more; returns what was not taken."""
+        """End the interaction; return the events that were not taken."""
         self._over = True
         left = tuple(self._events)
         self._events.clear()

@@ -1,4 +1,7 @@
-"""What a model is told of this moment, and that only once: pure state."""
+"""The text that a model is told about the present moment: pure state.
+
+A model is told each text only once.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import attrs
 
 from glyphoxa_trio.providers.s2s import Command, ForgetText, SendText, TranscriptLine
 
-_NO_MORE: Final = "(What you knew of this moment does not hold any more.)"
+_NO_MORE: Final = "(What you were told of this moment no longer holds.)"
 
 
 @attrs.define(eq=False)
 class KnownContext:
-    """The text that holds, and what the model knows of it.
+    """The text that holds now, and the text that the model knows.
 
-    ``text`` is empty if there is nothing to be known.
+    ``text`` is empty if there is nothing to tell.
     """
 
     text: str = attrs.field(default="", init=False)
@@ -25,15 +28,18 @@ class KnownContext:
     _number: int = attrs.field(default=0, init=False)
 
     def holds(self, text: str) -> None:
-        """This holds from now on, and nothing else."""
+        """Set the text that holds from now on."""
         self.text = text
 
     def lost(self) -> None:
-        """The model that is spoken to knows nothing of it."""
+        """Record that the model knows nothing, because it has no memory of the past."""
         self._told, self._item = "", None
 
     def tell(self, *, forgets: bool) -> Iterator[Command]:
-        """What has changed. ``forgets``: what was told before can be taken back."""
+        """Yield the commands that tell the model of a change.
+
+        ``forgets``: the wire can remove what was told before.
+        """
         if self.text == self._told:
             return
         if self._item is not None:

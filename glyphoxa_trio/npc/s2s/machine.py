@@ -1,53 +1,59 @@
-"""What happens in a conversation with a speech-to-speech model: pure state.
+"""The state machine of a conversation with a speech-to-speech model.
 
-No socket, no clock, no task: the machine is told one thing that has happened, and what
-is to be done about it is in its `effects` then, in order. `shell` carries that out.
+The machine is pure: it has no socket, no clock and no task. It is told of one event at
+a time, and appends to `effects`, in order, what has to be done about it. `shell`
+carries the effects out.
 
-Theory of operation. The conversation outlives its sockets, of which one is open or
-none. What a server says belongs to the *current* interaction, the answer to the
-utterance that began last; few servers say to whom they speak, so what belongs to whom
-is decided here and nowhere else.
+Theory of operation. The conversation outlives its sockets, of which at most one is
+open. What a server says belongs to the *current* interaction, which is the answer to
+the utterance that began last. Few servers say which utterance they answer, so this
+module decides which interaction each event belongs to, and no other module does.
 
-*Interactions.* One begins when somebody writes (`begin`), when somebody has spoken
-(whose words have a name then, or get one later), and when the model begins a response
-to something that no interaction answers: by its name, or since nobody listens to the
-current one. Words (`utterances`) are filled in whenever they come, by that name; they
-never begin, end or stop anything. What an interaction that has ended did not
-take is looked through once more: a response that is wanted and that it did not see is
-another utterance's, and calls that nobody took are answered, and not run.
+*Interactions.* One begins when a user writes (`begin`); when a user has spoken (the
+utterance has an item name then, or gets one later); and when the model begins a
+response to something that no interaction answers, either because the response names an
+unknown utterance or because the current interaction has ended. The words of an
+utterance (`utterances`) are filled in by its item name whenever they arrive; they never
+begin, end or stop anything. When an interaction ends, the events that it did not take
+are examined once more: a wanted response that it did not see is the answer to another
+utterance, and calls that it did not take are answered and not run.
 
-*Responses.* Which one is wanted is the table in `responses`. Nothing of a void one is
-passed on; its calls are answered, and not run.
+*Responses.* The table in `responses` says which response is wanted. Nothing of a void
+response is passed on; its calls are answered and not run.
 
-*Calls.* Each is answered once (`pending_calls`): as a result on the socket that asked,
-as text on a later one, or not at all, because its server has cancelled it, nobody can
-be told, or the whole message of it never came. One that takes longer than its turn is
-left (`leave`). What it came to (`finish`) is told when nobody is answered, nothing is
-said and nobody speaks; where results ask for nothing, at once. All that is told in one
-moment has one reply, in an interaction of its own, unless the model has begun to speak
-since; what is silent, or older than 30 s by then, asks for none.
+*Calls.* Each call is answered once (`pending_calls`): as a result on the socket that
+asked; as text on a later socket; or not at all, because its server has cancelled it,
+because the conversation was given up, or because the message with the call never
+arrived completely. A call that takes longer than its turn is left running (`leave`).
+Its outcome (`finish`) is told when no interaction is being answered, nothing is being
+said and no user speaks; with a model that does not answer results by itself, it is told
+at once. All outcomes that are told in one moment get one reply, in an interaction of
+its own, unless the model has begun to speak since. An outcome that is silent, or older
+than 30 s by then, asks for no reply.
 
-*Tools* are revisions, and what is in force never goes back (`tool_revisions`). Where
-they can be replaced on an open socket, that waits until the model says nothing: several
-changes until then are one.
+*Tools* are numbered revisions, and the revision in force never decreases
+(`tool_revisions`). Where the wire can replace tools on an open socket, the replacement
+waits until the model says nothing; several changes until then are sent as one.
 
 *The socket and the microphone*::
 
                     no socket                        a socket
     a command       waits (`unsent`), wants one      is sent
     opened          what waits is sent               and the old one is lost first
-    lost            -                                what runs and what is asked for is
-                                                     forgotten, calls become text
+    lost            -                                responses are forgotten,
+                                                     pending calls become text
     given up        nothing waits, nothing is owed   -
 
-    SpeechStarted, SpeechBegins    somebody SPEAKS: the current interaction is told
-    SpeechStopped, SpeechEnds      nobody does: another interaction begins
-    the socket is lost             nobody does
+    SpeechStarted, SpeechBegins    a user speaks: the current interaction is told
+    SpeechStopped, SpeechEnds      no user speaks: another interaction begins
+    the socket is lost             no user speaks
 
-An effect may come too late for its interaction, since whoever is told of something may
-end one: the shell says so (`not_taken`), and calls that were in it are answered.
+An effect may come too late for its interaction, because a callback that an earlier
+effect calls may end that interaction. The shell reports this (`not_taken`), and the
+calls in the effect are answered.
 
-Above 300 lines: whose event it is, and whether it still counts, is one decision.
+Above 300 lines, because assigning an event to an interaction and deciding whether the
+event still counts is one decision.
 """
 
 from __future__ import annotations
@@ -107,14 +113,17 @@ from .tool_revisions import ToolRevisions
 from .unanswered import Unanswered
 from .unsent import UnsentCommands
 
-CANCELLED: Final = '{"status": "cancelled", "message": "It is not wanted any more."}'
+CANCELLED: Final = '{"status": "cancelled", "message": "The call is no longer needed."}'
 
 I = TypeVar("I")  # noqa: E741  an interaction
 
 
 def earlier(name: str, output: str) -> TranscriptLine:
-    """A result that cannot be given as one. As data, and not in the system's name: what
-    a tool has said is no instruction."""
+    """Return a result as a line of text, where it cannot be given as a result.
+
+    The line is marked as data and has the role of the user, because what a tool returns
+    is no instruction.
+    """
     return TranscriptLine(
         "user", f"(Result of the earlier call of {name}, as data: {output})"
     )
@@ -122,13 +131,14 @@ def earlier(name: str, output: str) -> TranscriptLine:
 
 @attrs.define(eq=False)
 class Interactions(Generic[I]):
-    """Who is being answered.
+    """The interaction that is answered now, and the state around it.
 
-    ``listening`` are those that have not ended; ``earlier`` are the calls that were
-    owed when the current one began; ``lost``: its socket was lost, and it was not told
-    of another one yet; ``carried_over``: the response that it took over from another
-    one; ``spoken``: the current one, if it was spoken; ``again``: the one whose words a
-    new socket is hearing again.
+    ``listening``: the interactions that have not ended. ``earlier``: the ids of the
+    calls that were owed an answer when the current interaction began. ``lost``: the
+    socket of the current interaction was lost, and it was not yet told of another one.
+    ``carried_over``: the response that the current interaction took over from the one
+    before it. ``spoken``: the current interaction, if its utterance was spoken.
+    ``again``: the interaction whose utterance is being played to a new socket.
     """
 
     current: I | None = None
@@ -141,7 +151,7 @@ class Interactions(Generic[I]):
 
     @property
     def rest(self) -> bool:
-        """Nobody listens to what the model says."""
+        """True if no listener takes what the model says."""
         return self.current not in self.listening
 
 
@@ -150,9 +160,11 @@ class LiveMachine(Generic[I]):
     """The state of one conversation.
 
     Args:
-      new: makes an interaction; it is told whether it was spoken, and whether it is of
-        what calls came to.
-      setup: what a socket begins with, but for the tools and what was said.
+      new: makes an interaction. Its arguments say whether the utterance was spoken, and
+        whether the interaction reports the outcomes of calls.
+      capabilities: what the model's wire can do.
+      setup: what a socket is opened with, except for the tools and the history.
+      unsent: where commands and audio wait while there is no socket.
     """
 
     _new: Callable[[bool, bool], I]
@@ -170,44 +182,56 @@ class LiveMachine(Generic[I]):
     _unanswered: Unanswered = attrs.field(init=False)
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
-    _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
+    _told: bool = attrs.field(default=False, init=False)  # the owner is told of speech
     _tools_due: bool = attrs.field(default=False, init=False)
     _known: KnownContext = attrs.field(factory=KnownContext, init=False)
-    _unspoken: list[LateOutput] = attrs.field(factory=list, init=False)  # and told
+    # and told to the model
+    _unspoken: list[LateOutput] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._unanswered = Unanswered(self.capabilities.input_rate)
 
     @property
     def quiet(self) -> bool:
-        """Nobody speaks, no turn runs, and nothing is owed."""
+        """True if no user speaks, no turn runs and no call is owed an answer."""
         return self._rests and not self.calls.owed
 
     @property
     def _rests(self) -> bool:
-        """Nobody is answered, nothing is said to anybody, and nobody speaks. What is
-        said for nobody may be cut short."""
+        """True if no user speaks, no interaction listens, and no response is wanted.
+
+        A void response may be running: cutting it short does no harm.
+        """
         said = self._responses.runs is Runs.WANTED
         return self._interactions.rest and not said and not self._speaking
 
     @property
     def answers(self) -> bool:
-        """What is spoken is answered without being asked."""
+        """True if the model answers speech without being asked to."""
         return self.setup.automatic and self.capabilities.answers_speech
 
     def tell_spoken(self, *, told: bool) -> None:
-        """Somebody makes something of what is spoken from now on, or nobody does."""
+        """Record whether the owner is told of utterances from now on."""
         self._told = told
 
-    # What a turn and a microphone ask for.
+    # Requests of a turn and of a microphone.
 
     def begin(self) -> I:
-        """Something is written: what comes from now on is the answer to it."""
+        """Begin an interaction for a written utterance and return it.
+
+        What the model says from now on belongs to it; a running response is stopped.
+        """
         self._forget_unanswered()
         return self._begin(spoken=False, stop=True)
 
     def end(self, interaction: I, left: Sequence[Happening], now: float) -> None:
-        """Nobody listens to it any more, and ``left`` was not taken."""
+        """End an interaction.
+
+        Args:
+          interaction: the one whose listener has stopped.
+          left: the events that its listener did not take.
+          now: the time on trio's clock, in seconds.
+        """
         current = interaction == self._interactions.current
         self._interactions.listening.discard(interaction)
         if current and not self._speaking:
@@ -216,20 +240,22 @@ class LiveMachine(Generic[I]):
             if isinstance(event, ResponseStarted) and not self._responses.is_void(
                 event.response
             ):
-                # Whoever did not want it either is not followed by a third.
+                # A response that two interactions in a row did not take is offered to
+                # no third.
                 once = event.response != self._interactions.carried_over
-                # Nor is an answer to the words of this one anybody else's.
+                # A response that names this interaction's utterance belongs to no other
+                # one.
                 if current and self._told and once and event.heard is None:
                     self._interactions.carried_over = event.response
                     self._hear_out(None)
                     offered, left = left[at:], left[:at]
                     for later in offered:
-                        if isinstance(later, Heard):  # these words stay here
+                        if isinstance(later, Heard):  # words of the ended interaction
                             continue
                         of = getattr(later, "response", None)
                         if of is None or not self._responses.is_void(of):
                             self._pass_on(later)
-                        else:  # another one, which was stopped
+                        else:  # of another response, which was stopped
                             left = [*left, later]
                 break
         for event in left:
@@ -239,13 +265,16 @@ class LiveMachine(Generic[I]):
         self.effects.append(SimpleEffect.LOOK)
 
     def not_taken(self, put: Put[I], now: float) -> None:
-        """It has ended meanwhile, or listens no more."""
+        """Record that an interaction has ended, and answer the calls in ``put``."""
         self._interactions.listening.discard(put.interaction)
         if isinstance(put.happening, CallsReady):
             self.refuse(put.happening.calls, now)
 
     def hear(self, pcm: bytes, *, speech: bool = True) -> None:
-        """A piece of the microphone. Nothing is lost if one without ``speech`` is."""
+        """Send a piece of microphone audio, or keep it until there is a socket.
+
+        A dropped piece without ``speech`` does not count as a loss.
+        """
         if self._connected:
             self._unanswered.hear(pcm)
             self.effects.append(SendAudio(pcm))
@@ -253,6 +282,7 @@ class LiveMachine(Generic[I]):
             self.unsent.keep_audio(SendAudio(pcm), matters=speech)
 
     def speech_begins(self) -> None:
+        """Record that the user starts speaking, as the client has detected."""
         self._hear_speech()
         self._interactions.again = None
         self._speaking = True
@@ -260,11 +290,13 @@ class LiveMachine(Generic[I]):
         self._mark(SpeechBegins())
 
     def speech_ends(self) -> None:
+        """Record that the user has stopped, and begin an interaction."""
         self._speaking = False
         self._mark(SpeechEnds())
         self._hear_out(None, stop=self.capabilities.asks_for_responses)
 
     def say(self, line: TranscriptLine, *, reply: bool) -> None:
+        """Send a line of text. With ``reply`` the model is to answer it."""
         self._send(SendText(line, reply=reply))
         if reply:
             self.respond()
@@ -272,10 +304,11 @@ class LiveMachine(Generic[I]):
     def tell(
         self, line: TranscriptLine, *, reply: bool = False, kept: bool = False
     ) -> None:
-        """Something that nobody has said to it. With ``reply`` it is to speak of it.
+        """Tell the model something that no user said; with ``reply``, ask it to speak.
 
-        Without a socket it is in the history of the next one, or waits for it if the
-        model goes on where it was; in any case if it is ``kept``.
+        Without a socket, the line is sent on the next one in these cases: it is
+        ``kept``, a reply is wanted, or the next socket resumes the conversation.
+        Otherwise the history that the next socket begins with contains it.
         """
         if reply and self._told and self._rests:
             self._report()
@@ -290,7 +323,7 @@ class LiveMachine(Generic[I]):
             self.respond()
 
     def know(self, text: str) -> None:
-        """This holds at the moment; only what has changed is told."""
+        """Set the text that holds at the moment. Only a change of it is sent."""
         self._known.holds(text)
         if self._connected:
             self._tell_known()
@@ -301,6 +334,7 @@ class LiveMachine(Generic[I]):
     def respond(
         self, *, instructions: str | None = None, tools_forbidden: bool = False
     ) -> None:
+        """Ask the model to continue, where it does not do so by itself."""
         self._responses.ask()
         if self.capabilities.asks_for_responses:
             forbidden = tools_forbidden and self.capabilities.forbids_tools
@@ -320,8 +354,10 @@ class LiveMachine(Generic[I]):
         schedule: Schedule = Schedule.WHEN_IDLE,
         wanted: bool = True,
     ) -> Way:
-        """Answer a call, once. Unless it is ``wanted``, what the model says to it is
-        for nobody."""
+        """Answer a call once, and return how the answer was delivered.
+
+        Unless the answer is ``wanted``, a response that the model makes to it is void.
+        """
         way = self.calls.settle(call, output, now)
         if way is Way.RESULT:
             asks = self.capabilities.asks_for_responses
@@ -343,7 +379,10 @@ class LiveMachine(Generic[I]):
         return way
 
     def refuse(self, calls: Iterable[ToolCall], now: float) -> None:
-        """Answer those that are still owed one: they are not run any more."""
+        """Answer those of ``calls`` that are still owed an answer, with "cancelled".
+
+        These calls are not run any more. Calls that were left running are skipped.
+        """
         silent = Schedule.SILENT
         for call in calls:
             if call.id in self.calls.owed and call.id not in self.calls.left:
@@ -354,7 +393,15 @@ class LiveMachine(Generic[I]):
     def leave(
         self, call: ToolCall, now: float, *, interim: str | None, wanted: bool
     ) -> None:
-        """It goes on, and no turn waits for it. ``interim`` is its answer meanwhile."""
+        """Leave a call running that no turn waits for.
+
+        Args:
+          call: the call.
+          now: the time on trio's clock, in seconds.
+          interim: the answer that the model gets meanwhile; None leaves the call
+            unanswered.
+          wanted: whether the model should speak about the interim answer.
+        """
         self.calls.leave(call)
         if interim is not None:
             schedule = Schedule.WHEN_IDLE if wanted else Schedule.SILENT
@@ -363,14 +410,14 @@ class LiveMachine(Generic[I]):
                 self.calls.put_off(call)
 
     def finish(self, late: LateOutput) -> None:
-        """What a call that was left came to."""
+        """Record the outcome of a call that was left running."""
         self.calls.finish(late)
         self._tell_late(late.at)
 
     def _tell_late(self, now: float) -> None:
-        """Tell what calls came to that were left, if this is a moment for it."""
+        """Tell the model the outcomes of calls that were left, if it may be told."""
         asks = self.capabilities.asks_for_responses
-        if asks:  # nothing is said to a result by itself
+        if asks:  # results start no response by themselves
             for late in self._take_late():
                 way = self.calls.settle_late(late, now)
                 if way is not Way.NOTHING:
@@ -386,7 +433,8 @@ class LiveMachine(Generic[I]):
             return
         ways = [(x, self.calls.settle_late(x, now)) for x in self._take_late()]
         told = [(x, way) for x, way in ways if way is not Way.NOTHING]
-        # A result asks before a text does, and the last of all is spoken of.
+        # Results are sent before texts, and the last item is the one that asks for a
+        # reply.
         told.sort(key=lambda one: (self._is_spoken_of(one[0], now), one[1] is Way.TEXT))
         reply = self._told and bool(told) and self._is_spoken_of(told[-1][0], now)
         if reply:
@@ -395,7 +443,7 @@ class LiveMachine(Generic[I]):
             self._tell(late, way, reply=reply and late is told[-1][0])
 
     def _is_spoken_of(self, late: LateOutput, now: float) -> bool:
-        # A model that answers all text would not be told in time without.
+        # A model that answers every text could otherwise be told only much later.
         only_so = late.matters and not self.capabilities.silent_text
         return only_so or late.is_spoken_of(now)
 
@@ -418,40 +466,45 @@ class LiveMachine(Generic[I]):
             self._send(result)
         elif way is Way.TEXT:
             text = SendText(earlier(late.call.name, late.output), reply=reply)
-            self._send(text)  # no turn tells it again, whatever socket comes next
+            self._send(text)  # sent as a command, so it reaches the next socket too
 
     def _report(self) -> None:
-        """What comes from now on is said of what calls came to."""
+        """Begin an interaction in which the model reports the outcomes of calls."""
         self.effects.append(
             TellSpoken(self._begin(spoken=True, stop=False, reports=True))
         )
 
     def interrupt(self, heard: Mapping[str, float], *, of: I) -> None:
-        """Stop what is being said to that interaction, if it is the current one."""
+        """Stop the response to that interaction, if it is the current one.
+
+        ``heard`` is as in `truncate`.
+        """
         if of == self._interactions.current:
             self._stop()
         self.truncate(heard)
 
     def truncate(self, heard: Mapping[str, float]) -> None:
+        """Tell the model how many seconds of these items were heard."""
         if self._connected and self.capabilities.truncates:
             for item, seconds in heard.items():
                 self.effects.append(Truncate(item, int(seconds * 1000)))
 
     def instruct(self, text: str) -> None:
+        """Set the system prompt."""
         if text != self.setup.instructions:
             self.setup = attrs.evolve(self.setup, instructions=text)
             if self._connected:
                 self._send(SetInstructions(text))
 
     def declare(self, tools: Iterable[S2STool]) -> int:
-        """Returns the revision of these tools."""
+        """Set the tools the model should have, and return their revision."""
         wanted = tuple(tools)[: self.capabilities.max_tools]
         if self.tools.want(wanted) and self._connected:
             self._declare()
         return self.tools.revision
 
     def become(self, capabilities: Capabilities, setup: Setup, *, anew: bool) -> None:
-        """Go on with this model. ``anew``: it cannot take up what there is."""
+        """Continue with another model. ``anew``: it cannot resume."""
         self.capabilities = capabilities
         self.setup = attrs.evolve(
             self.setup,
@@ -466,12 +519,12 @@ class LiveMachine(Generic[I]):
                 self.effects.append(Replace())
         self.effects.append(
             SimpleEffect.LOOK
-        )  # a socket may be too old by the new settings
+        )  # under the new settings the socket may be too old
 
     def switch(
         self, capabilities: Capabilities, voice: str | None, language: str | None
     ) -> None:
-        """The next socket is of another model, which knows nothing of all this."""
+        """Prepare for a socket with another model, which knows nothing of the past."""
         if capabilities.input_rate != self.capabilities.input_rate:
             self._unanswered = Unanswered(capabilities.input_rate)
         self.capabilities = capabilities
@@ -480,21 +533,26 @@ class LiveMachine(Generic[I]):
         )
         self.unsent.adapt(asks=capabilities.asks_for_responses)
 
-    # What becomes of the sockets.
+    # Events of the sockets.
 
     def next_setup(self) -> Setup:
-        """What the next socket begins with, but for what was said."""
+        """Return what the next socket is opened with, except for the history."""
         return attrs.evolve(self.setup, tools=self.tools.offer())
 
     def opened(self, *, resumed: bool) -> None:
-        """A socket is open, with the setup that was asked for last."""
+        """Record that a socket was opened, with the last setup of `next_setup`.
+
+        ``resumed``: the model remembers the conversation so far.
+        """
         replaced, self._connected = self._connected, True
         if replaced:
             self._leave_socket()
-        if not resumed:  # its history has it, and a turn that runs tells it again
+        # the history contains the texts, and a running turn tells its part again
+        if not resumed:
             self.forget_handle()
             self.unsent.forget_texts()
-            if self._interactions.lost:  # who is told of this socket asks again
+            # the interaction is told of this socket and asks again
+            if self._interactions.lost:
                 self.unsent.forget_asking()
             self._known.lost()
         newer = self.tools.open()
@@ -518,10 +576,14 @@ class LiveMachine(Generic[I]):
         self._interactions.lost = False
 
     def lost(self, closed: LinkClosed, now: float) -> None:
-        """The socket is gone; what it is owed is told as text on the next one."""
+        """Record that the socket was lost.
+
+        Its pending calls are answered as text on the next socket.
+        """
         self.rested()
         suspects = self.calls.suspects(now)
-        if closed.code == 1011:  # it probably died of a result: that again, in short
+        # a result probably caused the error: repeat it, shortened
+        if closed.code == 1011:
             for name, short in suspects:
                 self._tell_again(name, short, reply=not self._interactions.rest)
         self._interactions.lost = not self._interactions.rest
@@ -529,12 +591,15 @@ class LiveMachine(Generic[I]):
         self._tell_late(now)
 
     def rested(self) -> None:
-        """The socket was closed, since it was not wanted."""
+        """Record that the socket was closed because it was not needed."""
         self._leave_socket()
         self._connected = self._speaking = False
 
     def gave_up(self, closed: LinkClosed) -> None:
-        """Nobody can be told: nothing waits, and nothing is owed."""
+        """Drop everything that waits for a socket, since no socket can be opened.
+
+        No call is owed an answer afterwards.
+        """
         self.unsent.give_up()
         self._forget_unanswered()
         self.calls.cancel(list(self.calls.owed))
@@ -543,11 +608,11 @@ class LiveMachine(Generic[I]):
         self._pass_on(LinkGone(closed))
 
     def forget_handle(self) -> None:
-        """The conversation cannot be resumed: the next socket is told what was said."""
+        """Record that the conversation cannot be resumed and needs its history."""
         self.setup = attrs.evolve(self.setup, handle=None)
 
     def _leave_socket(self) -> None:
-        self._tools_due = False  # the next one begins with them
+        self._tools_due = False  # the next socket is opened with them
         self._keep_unanswered()
         self._utterances.forget_nameless()
         self.calls.lose_socket()
@@ -555,7 +620,7 @@ class LiveMachine(Generic[I]):
         self._interactions.carried_over = None
 
     def _keep_unanswered(self) -> None:
-        """What this socket has heard for nothing: the next one hears it."""
+        """Keep the audio of an unanswered utterance for the next socket."""
         of = self._interactions
         listened = of.spoken is not None and not of.rest
         waited_for = listened or (self._speaking and self._told)
@@ -578,21 +643,23 @@ class LiveMachine(Generic[I]):
         self.effects.append(SimpleEffect.WANT)
 
     def _forget_unanswered(self) -> None:
-        """Nobody waits for an answer to it any more."""
+        """Drop the unanswered utterance: no listener waits for an answer to it."""
         self._unanswered.settle()
         if self._interactions.again is not None:
             self._interactions.again = None
             self.unsent.keep_utterance(())
 
-    # What the socket says.
+    # Events of the open socket.
 
     def receive(self, event: Event, now: float) -> None:
-        """What the open socket has said."""
+        """Handle an event of the open socket. ``now`` is in seconds."""
         match event:
             case AudioOut(response=response) | Spoken(response=response):
                 if not self._responses.is_void(response):
                     self._pass_on(event)
-                return  # often, and nobody is quieter for it
+                # these events are frequent, and none of them makes the conversation
+                # quiet
+                return
             case ToolsInForce(revision):
                 self.tools.enforce(revision)
                 self.effects.append(SimpleEffect.TELL_TOOLS)
@@ -625,7 +692,8 @@ class LiveMachine(Generic[I]):
             case ResponseStarted():
                 self._start_response(event)
             case CallReady():
-                # Where a response that calls can still be discarded, its end says so.
+                # Where the wire asks for responses, a response with calls may still be
+                # discarded, so its calls are taken from the event that ends it.
                 if not self.capabilities.asks_for_responses:
                     calls = self.calls.collect(event.call, more=event.more)
                     self._call(event.response, calls, now)
@@ -651,12 +719,12 @@ class LiveMachine(Generic[I]):
             self._interactions.again = None
         heard = event.heard
         if heard is not None and not self._utterances.knows(heard):
-            self._hear_out(heard)  # of which nothing was said before
+            self._hear_out(heard)  # an utterance that was not mentioned before
         if not self._responses.start(event.response):
             return
-        self._unspoken.clear()  # it knows of them
+        self._unspoken.clear()  # the model knows these outcomes now
         if heard is None and self._interactions.rest:
-            self._hear_out(None)  # it speaks by itself
+            self._hear_out(None)  # the model speaks unasked
         self._pass_on(event)
 
     def _end_response(self, event: ResponseEnded, now: float) -> None:
@@ -683,7 +751,7 @@ class LiveMachine(Generic[I]):
         self.effects.append(SimpleEffect.TELL_SPEECH)
 
     def _has_spoken(self, item: str | None) -> None:
-        """The server has heard somebody out, for the first time or again."""
+        """Handle the end of a spoken utterance, heard for the first time or again."""
         again, self._interactions.again = self._interactions.again, None
         if again is not None:
             self._utterances.begin(again, item)
@@ -691,13 +759,17 @@ class LiveMachine(Generic[I]):
             self._hear_out(item, stop=self.capabilities.asks_for_responses)
 
     def _hear_out(self, item: str | None, *, stop: bool = False) -> None:
-        """Somebody has spoken: what comes from now on answers them. ``stop``: what was
-        asked for before is to be stopped by us."""
+        """Begin the interaction that answers a spoken utterance.
+
+        Args:
+          item: the server's name of the utterance; None if it is not known yet.
+          stop: whether we have to stop the response that was asked for before.
+        """
         if not self._told:
             return
         heard = self._interactions.spoken = self._begin(spoken=True, stop=stop)
         words = self._utterances.begin(heard, item)
-        # Before anybody is told of it, who may make a turn of its words.
+        # The words come first, because the owner may make a turn of them when told.
         if words is not None:
             self.effects.append(Understood(heard, words.text, words.final))
         self.effects.append(TellSpoken(heard))
@@ -710,7 +782,7 @@ class LiveMachine(Generic[I]):
             self._understand(heard, words)
 
     def _understand(self, heard: I | None, words: Words) -> None:
-        """The words of that interaction, if it is known which; it may be over."""
+        """Pass on the words of an interaction, if it is known; it may have ended."""
         if heard is not None:
             current = heard == self._interactions.current
             if words.final and current and not self._speaking:
@@ -726,7 +798,8 @@ class LiveMachine(Generic[I]):
         self._responses.begin()
         began = self._new(spoken, reports)
         self._interactions.current, self._interactions.spoken = began, None
-        self._interactions.lost = False  # the one whose socket it was is over
+        # the interaction that used the lost socket is over
+        self._interactions.lost = False
         self._interactions.listening.add(began)
         self._interactions.earlier = frozenset(self.calls.owed)
         self.effects.append(SimpleEffect.WANT)
@@ -735,19 +808,19 @@ class LiveMachine(Generic[I]):
     def _stop(self) -> None:
         cancels = self.capabilities.cancels and self._connected
         if not self._connected and self.unsent.withdraw_questions():
-            self._responses.forget()  # it was never asked
+            self._responses.forget()  # the question was never sent
         elif self._responses.stop(cancels=cancels):
             self.effects.append(Cancel())
 
     def _declare(self) -> None:
-        """The tools have changed while there is a socket."""
+        """Apply a change of the tools while a socket is open."""
         self._tools_due = False
         if self.capabilities.live_tools:
             if self._responses.runs is not Runs.NOTHING:
                 self._tools_due = True
             else:
                 self._send(SetTools(self.tools.wanted, self.tools.revision))
-        elif self.tools.are_those_opened_with:  # there and back again
+        elif self.tools.are_those_opened_with:  # the tools changed and changed back
             self.tools.enforce(self.tools.revision)
             self.effects += (SimpleEffect.KEEP_SOCKET, SimpleEffect.TELL_TOOLS)
         else:
@@ -769,7 +842,7 @@ class LiveMachine(Generic[I]):
             self.unsent.keep(command)
 
     def _mark(self, command: SpeechBegins | SpeechEnds) -> None:
-        """Somebody begins or ends to speak here, among what the microphone hears."""
+        """Record, between pieces of audio, that speech starts or stops."""
         self.effects.append(SimpleEffect.WANT)
         if self._connected:
             self.effects.append(command)
@@ -777,7 +850,7 @@ class LiveMachine(Generic[I]):
             self.unsent.keep_audio(command)
 
     def _pass_on(self, event: Happening) -> None:
-        """To whoever listens to the answer, if anybody does."""
+        """Deliver an event to the current interaction, if it still listens."""
         current = self._interactions.current
         if current is not None and current in self._interactions.listening:
             self.effects.append(Put(current, event))

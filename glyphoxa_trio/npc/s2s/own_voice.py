@@ -1,8 +1,8 @@
-"""The voice of a speech-to-speech model, for words that it did not come up with itself.
+"""The voice of a speech-to-speech model, for words that the model did not write itself.
 
-It reads out sentences as they stand, where its wire can ask for that. The lines that an
-NPC falls back on are needed when its model is not well, so they are recorded while it
-is: once, when nobody speaks, and only where nothing else could say them.
+The model reads sentences out literally, where its wire can ask for that. An NPC's
+fallback lines are needed when its model does not work, so they are recorded while it
+does: once, when no user speaks, and only if no other voice can say them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from .realtime_conversation import RealtimeConversation
 from .reciting import Recital
 
-# Seconds. Whoever waits has waited for an answer already.
+# Limits in seconds. The listener has already waited for an answer.
 BEGINS: Final = 3.0
 SILENCE: Final = 3.0
-REST: Final = 1.0  # nobody has spoken for so long
-LINES: Final = 8  # of an NPC, that are recorded
-MOST: Final = 32 * 1024 * 1024  # bytes of recordings of all NPCs
+REST: Final = 1.0  # seconds of silence before a recording starts
+LINES: Final = 8  # lines of one NPC that are recorded
+MOST: Final = 32 * 1024 * 1024  # bytes of the recordings of all NPCs
 ATTEMPTS: Final = 3
 
-Key = tuple[str, str, str, str]  # the NPC, its model, its voice, the words
+Key = tuple[str, str, str, str]  # the NPC, its model, its voice, the text
 
 
 @attrs.define(eq=False)
 class Recordings:
-    """Lines in the voices of models, for all sessions. The oldest go first."""
+    """Lines in the voices of models, for all sessions. The oldest are dropped first."""
 
     _lines: OrderedDict[Key, tuple[bytes, ...]] = attrs.field(
         factory=OrderedDict, init=False
@@ -43,10 +43,11 @@ class Recordings:
     _bytes: int = attrs.field(default=0, init=False)
 
     def get(self, key: Key) -> tuple[bytes, ...]:
-        """Its audio in pieces; empty if there is none."""
+        """Return the audio of a line in pieces; empty if it was not recorded."""
         return self._lines.get(key, ())
 
     def keep(self, key: Key, pieces: tuple[bytes, ...]) -> None:
+        """Keep the audio of a line, and drop the oldest beyond the limit."""
         self._bytes += sum(map(len, pieces)) - sum(map(len, self._lines.pop(key, ())))
         self._lines[key] = pieces
         while self._bytes > MOST:
@@ -56,11 +57,14 @@ class Recordings:
 
 @attrs.define(eq=False)
 class OwnVoice:
-    """A `Synthesizer` of one NPC.
+    """A `Synthesizer` for one NPC.
 
     Args:
-      may_ask: whether its model may be spent on now.
-      records: lines are recorded, since nothing else could say them.
+      live: the conversation whose model speaks.
+      npc: the NPC.
+      recordings: the recorded lines.
+      may_ask: returns True if the budget permits asking the model now.
+      records: whether lines are recorded, because no other voice can say them.
     """
 
     live: RealtimeConversation
@@ -71,10 +75,12 @@ class OwnVoice:
 
     @property
     def label(self) -> str:
+        """A name for messages."""
         return f"the voice of {self.live.provider.label}"
 
     @property
     def rate(self) -> int:
+        """The sample rate of the audio, in Hz."""
         return self.live.capabilities.output_rate
 
     def _key(self, text: str) -> Key:
@@ -85,7 +91,11 @@ class OwnVoice:
     async def speak(
         self, text: str, voice: VoiceStyle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Say it, or play what was recorded of it; with the model's own settings."""
+        """Say the text, or play its recording, with the model's own settings.
+
+        Raises:
+          SpeechError: the model cannot be asked, or does not begin in time.
+        """
         if recorded := self.recordings.get(self._key(text)):
             yield _played(recorded)
             return
@@ -95,9 +105,9 @@ class OwnVoice:
     @asynccontextmanager
     async def _recite(self, text: str) -> AsyncIterator[Recital]:
         if not self.may_ask():
-            raise SpeechError("its model costs too much to be asked")
+            raise SpeechError("the cost ceiling of its model is reached")
         if (fault := self.live.fault) is not None and not self.live.connected:
-            raise SpeechError(f"its model is not there: {fault.detail}")
+            raise SpeechError(f"its model is not connected: {fault.detail}")
         with trio.CancelScope(deadline=trio.current_time() + BEGINS) as patience:
             async with self.live.recite(text) as recital:
                 patience.deadline = float("inf")
@@ -110,8 +120,11 @@ class OwnVoice:
     async def record_at_rest(
         self, rests: Signal, lines: Callable[[], Sequence[str]]
     ) -> None:
-        """Have each of these lines said once, a little after ``rests`` was set, while
-        nobody speaks. Ends when that failed too often, or is cancelled."""
+        """Record each of these lines once, at moments when no user speaks.
+
+        A recording starts one second after ``rests`` was set. Returns after three
+        failures; otherwise runs until it is cancelled.
+        """
         failed = 0
         while failed < ATTEMPTS:
             await rests.take()
@@ -125,22 +138,22 @@ class OwnVoice:
                     break
                 try:
                     await self.record(line)
-                except SpeechError:  # the next rest is another attempt
+                except SpeechError:  # retried at the next quiet moment
                     failed += 1
                     break
 
     async def record(self, line: str) -> None:
-        """Have it said once, and keep that if it was said as it stands.
+        """Have the model say the line, and keep the audio if it was said literally.
 
         Raises:
-          SpeechError: if it was not.
+          SpeechError: it was not.
         """
         key, pieces = self._key(line), []
         async with self._recite(line) as recital:
             async for pcm in _spoken(recital):
                 pieces.append(pcm)  # noqa: PERF401  nothing is kept of a broken one
         if _letters(recital.text) not in ("", _letters(line)):
-            raise SpeechError(f"its model says something else than {line!r}")
+            raise SpeechError(f"its model does not say {line!r} literally")
         if not pieces:
             raise SpeechError(f"its model does not say {line!r}")
         self.recordings.keep(key, tuple(pieces))
@@ -153,7 +166,7 @@ async def _played(pieces: tuple[bytes, ...]) -> AsyncIterator[bytes]:
 
 
 async def _spoken(recital: Recital) -> AsyncIterator[bytes]:
-    """Raises `SpeechError` if it does not begin, or breaks off."""
+    """Yield the audio; raise `SpeechError` if it starts late or breaks off."""
     within, begun = BEGINS, False
     while True:
         pcm: bytes | None = None
@@ -166,7 +179,7 @@ async def _spoken(recital: Recital) -> AsyncIterator[bytes]:
         within, begun = SILENCE, True
         yield pcm
     if recital.error:
-        raise SpeechError(f"its model did not say it: {recital.error}")
+        raise SpeechError(f"its model did not say all of it: {recital.error}")
     if not begun:
         raise SpeechError("its model said nothing")
 

@@ -1,10 +1,11 @@
-"""Which calls are owed an answer, and how it may be given: pure state.
+"""The calls that are owed an answer, and how each answer may be given: pure state.
 
-Each call id is answered at most once, and never against the wire: not when its server
-has cancelled it, and not as a result on a socket that did not ask for it.
+Each call id is answered at most once, and only as the wire permits: not after its
+server has cancelled the call, and not as a result on a socket that did not ask for it.
 
-A call that takes longer than its turn is *left*: it goes on, and stays owed if the wire
-lets it. Else it is answered that it goes on, and what comes of it is told as text.
+A call that takes longer than its turn is *left*: it continues, and stays owed if the
+wire allows that. Otherwise the model is answered that the call continues, and the
+outcome is told as text later.
 """
 
 from __future__ import annotations
@@ -19,29 +20,30 @@ import attrs
 from glyphoxa_trio.providers.s2s import Schedule
 from glyphoxa_trio.tools.outcome import ToolCall
 
-# A server that repeats an id after so many others means another call.
+# After this many other calls, a repeated id means another call.
 _REMEMBERED: Final = 1024
-# An internal error so soon after a result was probably about it. Seconds.
+# An internal error this soon after a result was probably caused by it. Seconds.
 _BLAMED: Final = 2.0
-_SHORTENED: Final = 300  # characters of a result that is told again
-# What is told later than this is not spoken of any more. Seconds.
+_SHORTENED: Final = 300  # characters of a result that is repeated
+# The model is not asked to speak of an outcome that is older than this. Seconds.
 _NEWS: Final = 30.0
 
 
 class Way(StrEnum):
-    """How a call's answer is to be delivered."""
+    """The ways of delivering the answer to a call."""
 
     RESULT = "result"
-    TEXT = "text"  # its socket is gone: told as something that was said
+    TEXT = "text"  # its socket is lost: as a line of text
     NOTHING = "nothing"  # cancelled by the server, or answered before
 
 
 @attrs.frozen(kw_only=True)
 class LateOutput:
-    """What a call came to that was left: ``output``, as in `SendResult`.
+    """The outcome of a call that was left running; ``output`` is as in `SendResult`.
 
-    ``at`` is when it was there; ``matters``: it has changed something, so the model
-    is to know of it though nobody may answer its call any more.
+    ``at``: when the outcome was known, in seconds on trio's clock. ``matters``: the
+    call has side effects, so the model must be told even if its server accepts no
+    answer any more.
     """
 
     call: ToolCall
@@ -52,7 +54,7 @@ class LateOutput:
     matters: bool = False
 
     def is_spoken_of(self, now: float) -> bool:
-        """Whether the model is to say something to it."""
+        """Return True if the model should be asked to speak of the outcome."""
         return self.schedule is not Schedule.SILENT and now - self.at <= _NEWS
 
 
@@ -60,15 +62,17 @@ class LateOutput:
 class PendingCalls:
     """The calls of one conversation, over all its sockets, of which one is open.
 
-    ``owed``: what is not answered yet, oldest first; ``left``: what goes on though no
-    turn waits for it; ``late``: what came of such calls and is not told yet.
+    ``owed``: the calls that are not answered yet, oldest first. ``left``: the calls
+    that continue though no turn waits for them. ``late``: their outcomes that are not
+    told yet.
     """
 
     owed: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
     left: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
     late: list[LateOutput] = attrs.field(factory=list, init=False)
-    _put_off: set[str] = attrs.field(factory=set, init=False)  # answered: it goes on
-    _lost: set[str] = attrs.field(factory=set, init=False)  # owed to none any more
+    # answered with "continues"
+    _put_off: set[str] = attrs.field(factory=set, init=False)
+    _lost: set[str] = attrs.field(factory=set, init=False)  # their socket is lost
     _known: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
     _half: list[ToolCall] = attrs.field(factory=list, init=False)
     _answers: Counter[Way] = attrs.field(factory=Counter, init=False)
@@ -77,7 +81,7 @@ class PendingCalls:
     )
 
     def take(self, call: ToolCall) -> bool:
-        """A call has come in. False if it is known already: one call in two forms."""
+        """Add a call; return False if it is known already, as one call in two forms."""
         if call.id in self._known:
             return False
         self._known[call.id] = None
@@ -91,7 +95,11 @@ class PendingCalls:
         return True
 
     def collect(self, call: ToolCall, *, more: bool) -> tuple[ToolCall, ...]:
-        """A call of a message: all of them with the last one, nothing before."""
+        """Add one call of a message.
+
+        Return nothing while ``more`` calls of the message follow, and all of them with
+        the last one.
+        """
         if self.take(call):
             self._half.append(call)
         if more:
@@ -100,32 +108,32 @@ class PendingCalls:
         return calls
 
     def knows(self, id_: str) -> bool:
-        """Whether such a call came in."""
+        """Return True if a call with this id was received."""
         return id_ in self._known
 
     def is_owed_here(self, id_: str) -> bool:
-        """Whether the socket that is open has asked for it, and is owed an answer."""
+        """Return True if the open socket asked for this call and is owed its answer."""
         return id_ in self.owed and id_ not in self._lost
 
     def leave(self, call: ToolCall) -> None:
-        """It goes on, and no turn waits for it."""
+        """Record that a call continues and that no turn waits for it."""
         self.left[call.id] = call
 
     def finish(self, late: LateOutput) -> None:
-        """What came of such a call is there."""
+        """Add the outcome of a call that was left."""
         self.late.append(late)
 
     def take_late(self) -> list[LateOutput]:
-        """All of that, once."""
+        """Return the outcomes that were not told yet, and forget them."""
         late, self.late = self.late, []
         return late
 
     def put_off(self, call: ToolCall) -> None:
-        """It was answered that it goes on."""
+        """Record that a call was answered with "it continues"."""
         self._put_off.add(call.id)
 
     def settle_late(self, late: LateOutput, now: float) -> Way:
-        """What came of a call that was left: how is it to be told?"""
+        """Settle a call that was left; return how its outcome is delivered."""
         id_ = late.call.id
         self.left.pop(id_, None)
         if id_ in self._put_off:
@@ -136,19 +144,26 @@ class PendingCalls:
         return Way.TEXT if way is Way.NOTHING and late.matters else way
 
     def cancel(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Nobody wants an answer to these; returns those that were owed one."""
+        """Drop calls that need no answer; return the ids of the owed ones."""
         found = tuple(id_ for id_ in ids if self.owed.pop(id_, None) is not None)
         self._lost.difference_update(found)
         return found
 
     def lose_socket(self) -> None:
-        """What is owed is to be told as text; a half message is nothing."""
+        """Record that the socket was lost.
+
+        What is owed will be told as text; the calls of an incomplete message are
+        dropped.
+        """
         self.cancel([call.id for call in self._half])
         self._half.clear()
         self._lost.update(self.owed)
 
     def settle(self, call: ToolCall, output: str, now: float) -> Way:
-        """The answer is there: how is it to be given? Asked again: not at all."""
+        """Settle a call, and return how its answer is to be delivered.
+
+        For a call that was settled before this is `Way.NOTHING`.
+        """
         if self.owed.pop(call.id, None) is None:
             way = Way.NOTHING
         elif call.id in self._lost:
@@ -161,7 +176,11 @@ class PendingCalls:
         return way
 
     def suspects(self, now: float) -> list[tuple[str, str]]:
-        """Name and shortened result of what a server that breaks now was given last."""
+        """Return name and shortened result of the most recent answers.
+
+        A server that breaks down now may have been broken by one of them. Each is
+        returned once.
+        """
         told, self._told = self._told, deque(maxlen=16)
         return [
             (name, output[:_SHORTENED])
@@ -171,5 +190,5 @@ class PendingCalls:
 
     @property
     def answers(self) -> Mapping[Way, int]:
-        """How many were given, by how."""
+        """The number of answers by the way of their delivery."""
         return dict(self._answers)

@@ -1,11 +1,11 @@
-"""A conversation with a speech-to-speech model, over any number of sockets.
+"""A realtime conversation with a speech-to-speech model, over any number of sockets.
 
-It belongs to the NPC's session, and so does what is owed in it: a socket that closes
-takes nothing with it. What happens when is decided in `machine`, which is pure; this
-opens and reads sockets (`RealtimeConversation.run`) and carries out what the machine wants. Everything
-here is told at once and waits for nothing, but for what says so.
+The conversation and its pending calls belong to the NPC's session: closing a socket
+loses neither. `machine`, which is pure, decides what happens; this module opens and
+reads the sockets (`RealtimeConversation.run`) and carries out what the machine decides. The methods
+return at once unless they are coroutines.
 
-Above 300 lines, because all that can be asked of a conversation is read in one place.
+Above 300 lines, because everything that can be asked of a conversation is in one place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,12 @@ from .sockets import LiveSettings
 
 @attrs.frozen(kw_only=True)
 class LiveStatistics:
-    """Since the conversation began. ``answers`` by how they were given;
-    ``audio_dropped`` and ``commands_dropped`` while there was no socket."""
+    """Counters since the conversation began.
+
+    ``answers``: the answers to calls, by the way of their delivery. ``audio_dropped``
+    and ``commands_dropped``: what was dropped while there was no socket. ``owed``: the
+    calls that wait for an answer now.
+    """
 
     connected: bool
     sockets: int
@@ -54,12 +58,20 @@ class LiveStatistics:
 
 
 class RealtimeConversation:
-    """The conversation. `run` must run as long as it is used.
+    """A realtime conversation. `run` must run as long as the conversation is used.
 
-    Somebody owns it (`belong_to`), or nobody is told of what it hears. ``asked_for`` is
-    whatever else a socket was opened with: if a successor has another one, the socket
-    is replaced. ``choices`` are the models if there are several, of which ``provider``
-    is the first.
+    What the conversation hears is reported to its owner (`belong_to`); without an owner
+    it is dropped.
+
+    Args:
+      provider: the model; with ``choices``, the first of them.
+      instructions, voice, language: what a socket is opened with.
+      automatic: the server detects where users start and stop speaking.
+      speaks: the model answers with audio.
+      settings: the timing of the sockets.
+      asked_for: anything else that a socket was opened with. If it differs in a
+        successor, the socket is replaced (`become`).
+      choices: the models to choose from, if there are several.
     """
 
     def __init__(
@@ -89,132 +101,141 @@ class RealtimeConversation:
 
     @property
     def provider(self) -> S2S:
+        """The model of the open socket; without one, the preferred model."""
         return self._sockets.provider
 
     @property
     def capabilities(self) -> Capabilities:
+        """The capabilities of the model's wire."""
         return self._machine.capabilities
 
     @property
     def voice(self) -> str | None:
+        """The name of the model's voice; None is the vendor's default."""
         return self._machine.setup.voice
 
     @property
     def language(self) -> str | None:
+        """The language of the conversation; None leaves it to the model."""
         return self._machine.setup.language
 
     @property
     def automatic(self) -> bool:
-        """The server hears when somebody begins and ends to speak."""
+        """True if the server detects where users start and stop speaking."""
         return self._machine.setup.automatic
 
     @property
     def answers(self) -> bool:
-        """And it answers without being asked."""
+        """True if the model also answers speech without being asked."""
         return self._machine.answers
 
     @property
     def fault(self) -> LinkClosed | None:
-        """Why there is no socket, if one was lost or could not be had."""
+        """The reason why there is no socket, if one was lost or could not be opened."""
         return self._sockets.fault
 
     @property
     def quiet(self) -> bool:
-        """Nobody speaks, no turn runs, and nothing is owed."""
+        """True if no user speaks, no turn runs and no call is owed an answer."""
         return self._shell.quiet
 
     @property
     def connected(self) -> bool:
+        """True while a socket is open."""
         return self._sockets.current is not None
 
     @property
     def owned(self) -> bool:
-        """Whether somebody is told of what it hears."""
+        """True if an owner is told of what the conversation hears."""
         return self._shell.owner.spoken is not None
 
     def belong_to(self, owner: ConversationOwner | None) -> None:
-        """Tell this one from now on, or nobody."""
+        """Report to this owner from now on; None drops the reports."""
         self._shell.belong_to(owner)
 
     def ignore_speech(self) -> None:
-        """Nobody is told any more of what is spoken."""
+        """Stop telling the owner of spoken utterances."""
         self.belong_to(attrs.evolve(self._shell.owner, spoken=None))
 
     def history(self) -> tuple[TranscriptLine, ...]:
-        """What was said before, as its owner has it."""
+        """Return what was said before, as the owner remembers it."""
         return self._shell.owner.history()
 
     async def run(self) -> None:
-        """Keep a socket while one is wanted. Ends when it is cancelled."""
+        """Keep a socket open while one is needed. Runs until it is cancelled."""
         await self._sockets.run()
 
-    # What a turn and a microphone ask for.
+    # Requests of a turn and of a microphone.
 
     def begin(self) -> Interaction:
-        """What comes from now on belongs to this utterance, until `end`."""
+        """Begin an interaction: what the model says belongs to it until `end`."""
         began = self._machine.begin()
         self._shell.carry_out()
         return began
 
     def end(self, interaction: Interaction) -> None:
-        """Nobody listens to it any more.
+        """End an interaction, whose listener has stopped.
 
-        A response that has begun since is another utterance's; a call that nobody has
-        taken is answered, and not run.
+        A response that has begun since belongs to another utterance. Calls that the
+        listener did not take are answered and not run.
         """
         self._shell.end(interaction)
 
     def open(self) -> None:
-        """Somebody is going to speak: have a socket by then."""
+        """Open a socket ahead of speech."""
         self._sockets.want()
 
     def hear(self, pcm: bytes, *, speech: bool = True) -> None:
-        """A piece of the microphone, at the capabilities' ``input_rate``. If it is no
-        ``speech`` it keeps no socket open, and opens none."""
+        """Send a piece of microphone audio, at ``input_rate`` of the capabilities.
+
+        Audio without ``speech`` neither opens a socket nor keeps one open.
+        """
         if speech:
             self._sockets.want(patient=True)
         self._machine.hear(pcm, speech=speech)
         self._shell.carry_out()
 
     def speech_begins(self) -> None:
-        """Somebody begins to speak, says the embedder; not when ``automatic``."""
+        """Record that the user starts speaking, if the server does not detect it."""
         self._machine.speech_begins()
         self._shell.carry_out()
 
     def speech_ends(self) -> None:
-        """They have finished. `respond` asks for the answer."""
+        """Record that the user has stopped speaking. `respond` asks for the answer."""
         self._machine.speech_ends()
         self._shell.carry_out()
 
     def say(self, line: TranscriptLine, *, reply: bool = True) -> None:
-        """Something said in text. With ``reply`` it is to be answered."""
+        """Send a line of text. With ``reply`` the model is to answer it."""
         self._machine.say(line, reply=reply)
         self._shell.carry_out()
 
     def tell(self, line: TranscriptLine | str, *, reply: bool = False) -> None:
-        """Something that nobody has said to the model, when that disturbs nobody. With
-        ``reply`` it is to speak of it.
+        """Tell the model something that no user said.
 
-        What it did not hear is a `TranscriptLine`; a text is told as data, and in nobody's name.
+        Args:
+          line: a `TranscriptLine` that the model did not hear, or a text, which is sent as data
+            and has no speaker.
+          reply: whether the model should speak of it.
         """
         line = TranscriptLine("user", f"({line})") if isinstance(line, str) else line
         self._machine.tell(line, reply=reply)
         self._shell.carry_out()
 
     def tell_result(self, name: str, output: str) -> None:
-        """What a call came to that another model has made."""
+        """Tell the model the outcome of a call that another model made."""
         self._machine.tell(earlier(name, output), kept=True)
         self._shell.carry_out()
 
     def know(self, text: str) -> None:
-        """This holds at the moment, and nothing else: only a change is told."""
+        """Set the text that holds at the moment. Only a change of it is sent."""
         self._machine.know(text)
         self._shell.carry_out()
 
     def respond(
         self, *, instructions: str | None = None, tools_forbidden: bool = False
     ) -> None:
-        """The model is to go on, where it does not do so by itself."""
+        """Ask the model to continue, where it does not do so by itself."""
         self._machine.respond(
             instructions=instructions, tools_forbidden=tools_forbidden
         )
@@ -229,10 +250,14 @@ class RealtimeConversation:
         schedule: Schedule = Schedule.WHEN_IDLE,
         wanted: bool = True,
     ) -> Way:
-        """Answer a call, once; a second answer goes nowhere.
+        """Answer a call once; a second answer is dropped. Return how it was delivered.
 
-        ``output`` is a JSON object as text, no longer than the capabilities say.
-        Unless it is ``wanted``, what the model says to it is for nobody.
+        Args:
+          call: the call.
+          output: a JSON object as text, no longer than the capabilities permit.
+          is_error: whether the call failed.
+          schedule: what the model should do with the answer.
+          wanted: if False, a response that the model makes to the answer is void.
         """
         way = self._machine.answer(
             call,
@@ -248,10 +273,10 @@ class RealtimeConversation:
     def leave(
         self, call: ToolCall, *, interim: str | None = None, wanted: bool = True
     ) -> None:
-        """It goes on, and no turn waits for it any more; `finish` says what came of it.
+        """Leave a call running that no turn waits for, until `finish`.
 
-        ``interim`` is said to it meanwhile, as in `answer`, where the model waits for
-        it; without, it stays owed.
+        Where the model waits for the call, ``interim`` answers it meanwhile (``wanted``
+        is as in `answer`). Without ``interim`` the call stays owed.
         """
         now = trio.current_time()
         self._machine.leave(call, now, interim=interim, wanted=wanted)
@@ -266,9 +291,13 @@ class RealtimeConversation:
         schedule: Schedule = Schedule.WHEN_IDLE,
         matters: bool = False,
     ) -> None:
-        """What a call that was left came to. The model is told when nobody speaks, and
-        asked to speak of it, unless it is silent or old by then. Nothing is told if its
-        server wants no answer any more and it has changed nothing (``matters``)."""
+        """Give the outcome of a call that was left running.
+
+        The model is told when no user speaks. It is asked to speak of the outcome
+        unless the schedule is silent or the outcome is older than 30 s by then. If the
+        server accepts no answer any more, the model is told only if the call has side
+        effects (``matters``).
+        """
         late = LateOutput(
             call=call,
             output=output,
@@ -281,50 +310,59 @@ class RealtimeConversation:
         self._shell.carry_out()
 
     def knows(self, call: ToolCall) -> bool:
-        """Whether its model has made this call."""
+        """Return True if the model of this conversation has made the call."""
         return self._machine.calls.knows(call.id)
 
     def owes(self, call: ToolCall) -> bool:
-        """Whether the model, as it is there, waits for an answer to this call."""
+        """Return True if the open socket waits for an answer to this call."""
         return self._machine.calls.is_owed_here(call.id)
 
     def goes_on(self, call: ToolCall) -> bool:
-        """Whether it was left, and what came of it is not told yet."""
+        """Return True if the call was left and its outcome is not told yet."""
         return call.id in self._machine.calls.left
 
     @property
     def has_left(self) -> bool:
-        """Whether any call goes on that no turn waits for."""
+        """True if any call was left that still runs."""
         return bool(self._machine.calls.left)
 
     def refuse(self, calls: Iterable[ToolCall]) -> None:
-        """Answer those that are still owed one: they are not run any more. Not those
-        that were left."""
+        """Answer those of ``calls`` that are still owed an answer, with "cancelled".
+
+        These calls are not run any more. Calls that were left running are skipped.
+        """
         self._machine.refuse(calls, trio.current_time())
         self._shell.carry_out()
 
     def interrupt(self, heard: Mapping[str, float], *, of: Interaction) -> None:
-        """Stop what is being said to that utterance. ``heard``: seconds of each item
-        that was cut.
+        """Stop the response to that interaction.
 
-        What the model says all the same is for nobody. Once another utterance has
-        begun, what is said is said to that.
+        What the model still says of it is dropped. If another interaction has begun
+        since, its response is not stopped.
+
+        Args:
+          heard: the seconds that were heard of each item that was cut.
+          of: the interaction.
         """
         self._machine.interrupt(heard, of=of)
         self._shell.carry_out()
 
     def truncate(self, heard: Mapping[str, float]) -> None:
-        """Of these items only so many seconds were heard: the model is not to think
-        that it said more."""
+        """Tell the model how many seconds of these items were heard.
+
+        It must not assume that the user heard the rest.
+        """
         self._machine.truncate(heard)
         self._shell.carry_out()
 
     @asynccontextmanager
     async def recite(self, text: str) -> AsyncIterator[Recital]:
-        """Have the model say ``text`` as it stands, beside the conversation, which
-        knows nothing of it. Only if it ``recites``. Leaving stops it.
+        """Have the model say ``text`` literally, outside the conversation.
 
-        Entering waits for a socket, and has no end of its own.
+        The conversation does not record it. The model must be able to (``recites`` of
+        the capabilities). Leaving the block stops the model.
+
+        Entering waits for a socket without a limit of its own; wrap it in a timeout.
         """
         shell = self._shell
         self._sockets.want()
@@ -339,43 +377,47 @@ class RealtimeConversation:
             self._sockets.look()
 
     def set_instructions(self, text: str) -> None:
+        """Set the system prompt."""
         self._machine.instruct(text)
         self._shell.carry_out()
 
     def set_tools(self, tools: Iterable[S2STool]) -> int:
-        """Declare these in place of the others; the last one counts.
+        """Declare these tools in place of the others; of several calls the last counts.
 
-        Returns the revision, for `tools_in_force`.
+        Return the revision, for `tools_in_force`.
         """
         revision = self._machine.declare(tools)
         self._shell.carry_out()
         return revision
 
     def is_in_force(self, revision: int) -> bool:
-        """Whether the model has been told of these tools, or of later ones."""
+        """Return True if the model was told of these tools, or of later ones."""
         return self._machine.tools.in_force >= revision
 
     async def tools_in_force(self, revision: int) -> None:
-        """Return once they are declared. Has no end of its own."""
+        """Wait, without a limit, until the model was told of these or later tools."""
         self._sockets.want()
         await self._shell.enforced.until(lambda: self.is_in_force(revision))
 
     def become(self, successor: RealtimeConversation) -> None:
-        """Go on with another model, or voice, as the configuration has it now."""
-        # Also if it speaks the same way: the next socket may need another key.
+        """Continue with the model, voice and settings of ``successor``."""
+        # The choices are replaced in any case: the next socket may need another key.
         anew = successor._spoken_with != self._spoken_with
         self._asked_for = successor._asked_for
         self._shell.become(successor._shell, anew=anew)
 
     @property
     def _spoken_with(self) -> tuple[object, ...]:
-        """What a socket of the first model is opened with, whichever serves: if it
-        changes, the socket is replaced."""
+        """The parameters of a socket to the first model, even while another serves.
+
+        If it changes, the socket is replaced.
+        """
         first, asked_for = self._sockets.choices.of[0], self._asked_for
         label = first.provider.label
         return label, first.voice, first.language, self.automatic, asked_for
 
     def statistics(self) -> LiveStatistics:
+        """Return the counters."""
         machine, sockets = self._machine, self._sockets
         return LiveStatistics(
             connected=sockets.current is not None,
@@ -390,10 +432,10 @@ class RealtimeConversation:
 
 @asynccontextmanager
 async def open_live(live: RealtimeConversation) -> AsyncIterator[RealtimeConversation]:
-    """Run a conversation until the block is left; its sockets are closed then."""
+    """Run a conversation until the block is left, and close its sockets then."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         try:
             yield live
         finally:
-            nursery.cancel_scope.cancel("the conversation was left")
+            nursery.cancel_scope.cancel("the conversation was closed")

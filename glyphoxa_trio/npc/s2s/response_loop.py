@@ -1,13 +1,15 @@
-"""One interaction with a speech-to-speech model: it speaks, calls, and speaks again.
+"""The response loop of one interaction: the model speaks, calls, and speaks again.
 
-The wire's events are read here for an NPC's turn and for a bridge without one. Calls
-run beside the reading: a model that does not wait for its tools is heard meanwhile, and
-whoever barges in ends both. The tool clock runs while any call does (D3). Above 300
-lines: when an interaction is over hangs on all of it.
+This module reads the wire's events, for an NPC's turn and for a bridge without an NPC.
+Calls run beside the reading: a model that does not wait for its tools is heard
+meanwhile, and a user who interrupts ends both. The tool clock runs while any call runs.
+Above 300 lines, because the decision when an interaction is over depends on all of
+this.
 
-Nobody sits in silence: after a second of it, while calls run or go on, the model is
-asked to say something; and at once, when all that it waits for is left. What was left
-comes later, in an interaction of its own.
+The user is not left in silence. After about a second of it, while calls run or were
+left running, the model is asked to say something; if everything that it waits for was
+left, it is asked at once. The outcomes of such calls are told later, in an interaction
+of their own.
 """
 
 from __future__ import annotations
@@ -51,19 +53,19 @@ from .happenings import (
 from .interaction import Interaction
 from .talk import STILL_WORKING, Talk
 
-_RETELLINGS = 2  # of one turn, over as many lost sockets
+_RETELLINGS = 2  # per turn, over any number of lost sockets
 _FATAL = (ErrorKind.RATE_LIMITED, ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND)
 
 
 class CallsRound(Protocol):
-    """The calls of one response, for whoever made the turn."""
+    """The calls of one response, as the maker of the turn runs them."""
 
     async def run(self, fan_out: RunsCalls) -> object:
-        """Run them with ``fan_out``, in the time of the turn."""
+        """Run the calls with ``fan_out``, within the time of the turn."""
         ...
 
     async def tell(self) -> None:
-        """Say what came of them, when the model goes on already."""
+        """Report the outcomes to the listener. The model continues meanwhile."""
         ...
 
 
@@ -72,7 +74,7 @@ RoundOf = Callable[[int, Sequence[ToolCall], bool], CallsRound]
 
 @attrs.frozen(eq=False)
 class CallBatch:
-    """The calls of one response, while they run."""
+    """The calls of one response while they run."""
 
     calls: tuple[ToolCall, ...]
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -83,13 +85,19 @@ class ResponseLoop:
     """Reads one interaction to its end.
 
     Args:
-      hear: given every event of the wire, in order; may wait for a slow listener.
-      round_of: runs these calls of that round; rounds count from 0. In the last one
-        the model may not call any more.
-      retell: what the model is told of this turn on a socket that knows nothing of
-        it; empty if nobody knows.
-      patience: how long the model is waited for; None for ever.
-      talk: what is known of silences.
+      bridge: runs and answers the calls.
+      interaction: the interaction to read.
+      hear: receives every event of the wire in order; may wait for a slow listener.
+      round_of: makes the round with this number, counted from 0, for these calls. Its
+        last argument is True for the last round, in which the model may call nothing
+        more.
+      retell: returns what the model is told of this turn on a socket that does not know
+        it; empty if there is nothing to tell.
+      patience: limits the time that the model may take; None means no limit.
+      first_token: how long to wait for the first event of the model, in seconds.
+      silence: how long to wait for each later one, in seconds.
+      max_rounds: how many rounds of calls are run.
+      talk: the state of the model's silences.
     """
 
     bridge: ToolBridge
@@ -104,20 +112,23 @@ class ResponseLoop:
     talk: Talk = attrs.field(factory=Talk)
     finished: bool = attrs.field(default=False, init=False)
     barged: bool = attrs.field(default=False, init=False)
-    silent: bool = attrs.field(default=False, init=False)  # nothing is to be said
+    # the results need no spoken reply
+    silent: bool = attrs.field(default=False, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _batches: list[CallBatch] = attrs.field(factory=list, init=False)
     _round: int = attrs.field(default=0, init=False)
     _heard: bool = attrs.field(default=False, init=False)  # a response has begun
-    _expecting: bool = attrs.field(default=True, init=False)  # the model is to speak
+    _expecting: bool = attrs.field(default=True, init=False)  # the model should speak
     _ended: bool = attrs.field(default=False, init=False)  # as far as is known
     _retold: int = attrs.field(default=0, init=False)
 
     async def run(self) -> None:
-        """Return when the model has said all, or somebody has barged in.
+        """Return when the model has finished, or the user has interrupted it.
+
+        Cancelling it cancels the running calls.
 
         Raises:
-          LLMError: the model failed, or was not heard of in time.
+          LLMError: the model failed, or sent nothing in time.
         """
         with lone_errors():
             await self._read()
@@ -127,10 +138,11 @@ class ResponseLoop:
             self._nursery = nursery
             while not (self.finished or self.barged):
                 await self._on(await self._take())
-            nursery.cancel_scope.cancel("somebody barged in")  # nothing, if finished
+            # does nothing if the model has finished
+            nursery.cancel_scope.cancel("the user interrupted")
 
     async def _take(self) -> Happening:
-        """The next thing that happens, while the model's time runs."""
+        """Wait for the next event, while the model's time runs."""
         patience = self.patience
         if patience is None:
             return await self.interaction.take()
@@ -149,11 +161,13 @@ class ResponseLoop:
         assert scope.cancelled_caught
         if self.interaction.reports and not self._heard:
             self.silent, self._expecting = True, False
-            return InteractionEnded()  # nobody has asked it anything
+            # the report was our idea: the model owes no reply
+            return InteractionEnded()
         if patience.kind is ErrorKind.SILENCE and not self._asks:
             self._expecting = False
-            return InteractionEnded()  # it had nothing to say to the results
-        if (fault := self.bridge.live.fault) is not None:  # it was not even there
+            return InteractionEnded()  # the model had nothing to say to the results
+        # the model was not connected at all
+        if (fault := self.bridge.live.fault) is not None:
             raise LLMError(fault.kind, fault.detail, retry_after=fault.retry_after)
         raise LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
 
@@ -163,9 +177,11 @@ class ResponseLoop:
                 self.barged = True
                 return
             case Overflowed():
-                raise LLMError(ErrorKind.INTERRUPTED, "nobody listened")
+                raise LLMError(
+                    ErrorKind.INTERRUPTED, "the listener fell too far behind"
+                )
             case LinkLost():
-                return  # nothing comes until there is another
+                return  # no event follows until there is another socket
             case LinkBack(_, heard_again=True):
                 self._be_heard_again()
                 return
@@ -208,7 +224,7 @@ class ResponseLoop:
             case CallsCancelled(ids):
                 for batch in self._batches:
                     if all(call.id in ids for call in batch.calls):
-                        batch.scope.cancel("the server wants no answer any more")
+                        batch.scope.cancel("the server cancelled the calls")
             case Complaint(kind=kind, detail=detail) if kind in _FATAL:
                 if self._expecting and not self._batches:
                     raise LLMError(kind, detail)
@@ -219,8 +235,11 @@ class ResponseLoop:
 
     @property
     def _waits_for_none(self) -> bool:
-        """Calls go on that were left: a server that waits for all of them does not say
-        that the model has said all that it is going to say now."""
+        """True if calls that were left still run, and no others.
+
+        A server that waits for all its calls does not say, meanwhile, that the model
+        has finished.
+        """
         return not self._asks and self.bridge.live.has_left and not self._batches
 
     def _finish_if_done(self) -> None:
@@ -228,20 +247,20 @@ class ResponseLoop:
         self.finished = not self._batches and not self._expecting
 
     def _be_heard_again(self) -> None:
-        """Another socket is there, and hears what this one's answer is to."""
+        """Expect an answer again: the utterance's audio is sent to another socket."""
         self._retold += 1
         if self._retold > _RETELLINGS:
             raise LLMError(ErrorKind.INTERRUPTED, "its connection was lost")
         self._expecting = True
 
     def _come_back(self, *, resumed: bool) -> None:
-        """Another socket is there, and the response that was running is not."""
+        """Continue on another socket; the response that was running is lost."""
         live = self.bridge.live
         if self._batches:
             if not resumed:
                 for line in self.retell():
                     live.say(line, reply=False)
-            return  # their results ask for the rest
+            return  # the results of the calls ask for the rest
         lines = () if resumed and self._heard else self.retell()
         self._retold += 1
         if self._retold > _RETELLINGS or not (lines or resumed):
@@ -255,7 +274,7 @@ class ResponseLoop:
         self._expecting = True
 
     async def _answer(self, batch: CallBatch) -> None:
-        """One round of calls: run, answered each by itself, and then the model."""
+        """Run one round of calls, answer each, and let the model continue."""
         index, bridge = self._round, self.bridge
         self._round += 1
         last = index >= self.max_rounds
@@ -266,7 +285,7 @@ class ResponseLoop:
         finally:
             self._batches.remove(batch)
             self.talk.waits(trio.current_time())
-            bridge.live.refuse(batch.calls)  # what nobody came to
+            bridge.live.refuse(batch.calls)  # calls that were not run
             self.interaction.put(Answered())
         if not batch.scope.cancelled_caught:
             silent = all(
@@ -280,10 +299,9 @@ class ResponseLoop:
             await round_.tell()
 
     def _go_on(self, batch: CallBatch, *, last: bool) -> None:
-        """The model is to speak of the results that are on their way; or of what is
-        not there yet, if it has not."""
+        """Have the model speak of the results, or of the calls left running."""
         bridge, live = self.bridge, self.bridge.live
-        bridge.refresh()  # what was loaded meanwhile
+        bridge.refresh()  # tools may have been loaded meanwhile
         left = [call for call in batch.calls if live.goes_on(call)]
         if len(left) < len(batch.calls):
             self._expecting = True
@@ -296,7 +314,7 @@ class ResponseLoop:
                 self.talk.is_due()
 
     def _watch(self) -> None:
-        """Calls begin: from now on it may be silent for too long."""
+        """Watch for silence from now on, because calls are starting."""
         self.talk.waits(trio.current_time())
         if self.talk.calls_begin():
             self._nursery.start_soon(self._end_silences)
@@ -318,17 +336,17 @@ class ResponseLoop:
 
     @property
     def _pause(self) -> float:
-        """How long it may be silent."""
+        """The longest silence that the model may make, in seconds."""
         return self.bridge.patience(self._running)
 
     @property
     def _runs_beside_talk(self) -> bool:
-        """Calls run, and the model may talk meanwhile."""
+        """True if calls run and the model may talk meanwhile."""
         owed = [call for call in self._running if self.bridge.live.owes(call)]
         return bool(owed) and all(self.bridge.stays_owed(call) for call in owed)
 
     def _talk_over(self) -> None:
-        """Ask the model to say something while it waits for what it has called."""
+        """Ask the model to say something while it waits for its calls."""
         live = self.bridge.live
         self._expecting = True
         self.talk.is_asked()

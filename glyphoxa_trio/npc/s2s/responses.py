@@ -1,32 +1,31 @@
-"""Which response of a model is wanted: the one that runs, and the one after it.
+"""Track which response of a model is wanted: the running one, and the next one.
 
-Theory of operation. Nothing on the wire says to what a response is the answer, and a
-server may begin one in the moment in which it is told not to. So two things are known
-of a conversation, each with a state of its own::
+Theory of operation. No event on the wire says which utterance a response answers, and a
+server may begin a response at the moment when it is told not to. So a conversation
+tracks two things, each with a state of its own::
 
-    what runs      NOTHING   nobody is being answered
-                   WANTED    it is the answer to the utterance that is current
-                   VOID      it is for nobody, and nothing of it is passed on
+    the running one   NOTHING   no response runs
+                      WANTED    it answers the current utterance
+                      VOID      it is unwanted, and nothing of it is passed on
+    the next one      OPEN      not asked for: the model may begin it by itself
+                      ASKED     asked for, and not begun
+                      UNWANTED  a response that begins now is void
 
-    what is next   OPEN      it was not asked for: it begins by itself, if it does
-                   ASKED     it was asked for, and has not begun
-                   UNWANTED  whatever begins is void
+    event                               the running one     the next one
+    a response is asked for                                 ASKED
+    a result is sent that is unwanted                       UNWANTED
+    a response begins, next is UNWANTED VOID                OPEN
+    a response begins, otherwise        WANTED              OPEN
+    a response is stopped, one runs     VOID                ASKED -> OPEN
+    a response is stopped, none runs,
+       and the wire can cancel                              ASKED -> OPEN
+       and the wire cannot cancel                           ASKED -> UNWANTED
+    a response ends                     NOTHING
+    another utterance begins                                OPEN
+    the socket is lost                  NOTHING             OPEN
 
-    what happens                        what runs            what is next
-    it is asked for                                          ASKED
-    a result is given that is for nobody                     UNWANTED
-    a response begins, next is UNWANTED VOID                 OPEN
-    a response begins, else             WANTED               OPEN
-    it is stopped, while one runs       VOID                 ASKED -> OPEN
-    it is stopped, none runs, and the
-      wire can cancel                                        ASKED -> OPEN
-      wire cannot cancel                                     ASKED -> UNWANTED
-    it ends                             NOTHING
-    another utterance begins                                 OPEN
-    the socket is gone                  NOTHING              OPEN
-
-A response that was void once stays so until it has ended, also when another has begun
-before that. A `Cancel` is worth sending if one runs or is ASKED for, and then only.
+A void response stays void until it has ended, even if another one begins before that.
+Sending `Cancel` makes sense only while a response runs or is ASKED for.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ import attrs
 
 
 class Runs(StrEnum):
-    """The response that began last."""
+    """The state of the response that began last."""
 
     NOTHING = "nothing"
     WANTED = "wanted"
@@ -45,7 +44,7 @@ class Runs(StrEnum):
 
 
 class Next(StrEnum):
-    """The response that will begin."""
+    """The state of the response that will begin next."""
 
     OPEN = "open"
     ASKED = "asked"
@@ -62,23 +61,28 @@ class OpenResponses:
 
     @property
     def runs(self) -> Runs:
+        """The state of the running response."""
         if self._running is None:
             return Runs.NOTHING
         return Runs.VOID if self._running in self._void else Runs.WANTED
 
     def is_void(self, response: str) -> bool:
-        """Whether what it says is for nobody."""
+        """Return True if nothing of ``response`` is passed on."""
         return response in self._void
 
     def ask(self) -> None:
+        """Record that a response is asked for."""
         self.next = Next.ASKED
 
     def expect_unwanted(self) -> None:
-        """A result for nobody is given, and some models speak of it all the same."""
+        """Record that a result is sent that should cause no response."""
         self.next = Next.UNWANTED
 
     def stop(self, *, cancels: bool) -> bool:
-        """It is not wanted any more; returns whether there is something to cancel."""
+        """Stop the response; return True if a `Cancel` has to be sent.
+
+        ``cancels``: the wire can cancel, and a socket is open.
+        """
         asked = self.next is Next.ASKED
         if self._running is not None:
             self._void.add(self._running)
@@ -88,14 +92,14 @@ class OpenResponses:
         return cancels and (asked or self._running is not None)
 
     def start(self, response: str) -> bool:
-        """It begins; returns whether it is wanted."""
+        """Record that a response begins; return True if it is wanted."""
         wanted = self.next is not Next.UNWANTED
         (self._void.discard if wanted else self._void.add)(response)
         self._running, self.next = response, Next.OPEN
         return wanted
 
     def end(self, response: str) -> bool:
-        """It ends; returns whether it was wanted."""
+        """Record that a response has ended; return True if it was wanted."""
         if self._running == response:
             self._running = None
         wanted = response not in self._void
@@ -103,14 +107,14 @@ class OpenResponses:
         return wanted
 
     def rest(self) -> None:
-        """Whatever runs has ended, says the server."""
+        """Record that the server has ended the running response."""
         self._running = None
 
     def begin(self) -> None:
-        """Another utterance is answered from now on."""
+        """Record that another utterance is answered from now on."""
         self.next = Next.OPEN
 
     def forget(self) -> None:
-        """The socket is gone, and everything that was asked for on it."""
+        """Forget all responses, running or asked for: their socket is lost."""
         self._running, self.next = None, Next.OPEN
         self._void.clear()

@@ -1,7 +1,8 @@
-"""The sockets and the owner of a conversation: what its machine wants is done here.
+"""The shell of a conversation: it carries out what the conversation's machine decides.
 
-`Sockets` says what becomes of them and what the open one says, the machine decides,
-and its effects are carried out at once and in order. Nothing here waits.
+`Sockets` reports what happens to the sockets and what the open one receives. The
+machine decides, and its effects are carried out at once and in order. Nothing here
+waits.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ from .unsent import UnsentCommands
 
 @attrs.frozen(eq=False, kw_only=True)
 class ConversationOwner:
-    """Whoever makes something of what the model hears.
+    """The callbacks of the owner of a conversation.
 
     Args:
-      spoken: told of each utterance that the server has heard; None ends each of them.
-      speech: told when somebody begins to speak.
-      history: what was said before, for a socket that has to be told.
-      settled: told of a call that was left, when what it came to was told.
-      usage, complaint: told of tokens, and of what a server did not take.
-      switched: told when another model goes on than the one that is asked first.
+      spoken: called with the interaction of each utterance that the server has heard.
+        None ends each of them.
+      speech: called when a user starts to speak.
+      history: returns what was said before, for a socket that does not know it.
+      settled: called with the id of a call that was left, when its outcome was told.
+      usage, complaint: called with token counts, and with what a server refused.
+      switched: called when another model than the preferred one continues.
     """
 
     spoken: Callable[[Interaction], None] | None
@@ -58,7 +60,7 @@ class ConversationOwner:
 
 
 class Shell:
-    """Around the machine of one conversation.
+    """The shell around the machine of one conversation.
 
     ``enforced`` is set when other tools are in force.
     """
@@ -68,7 +70,7 @@ class Shell:
         self.enforced = Signal()
         self.recitals = Recitals()
         self.sockets = Sockets(choices, settings, self)
-        self.at = 0  # the model that the machine is set for
+        self.at = 0  # the index of the model that the machine is set up for
         self.machine = LiveMachine(
             new=self._new,
             capabilities=choices.of[0].provider.capabilities,
@@ -81,17 +83,20 @@ class Shell:
         return Interaction(spoken=spoken, automatic=automatic, reports=reports)
 
     def belong_to(self, owner: ConversationOwner | None) -> None:
-        """Tell this one from now on, or nobody."""
+        """Report to this owner from now on; None drops the reports."""
         self.owner = owner or ConversationOwner(spoken=None)
         self.machine.tell_spoken(told=self.owner.spoken is not None)
 
     def become(self, other: Shell, *, anew: bool) -> None:
-        """Go on with its models. ``anew``: those cannot take up what there is."""
+        """Continue with the models of ``other``.
+
+        ``anew``: they cannot resume the conversation.
+        """
         theirs = other.sockets
-        if self.at and not anew:  # it stays with the model that it has now
+        if self.at and not anew:  # the current model stays
             mine, given = self.sockets.choices, theirs.choices
             same = [x.name for x in mine.of] == [x.name for x in given.of]
-            # Perhaps with another key: then the first one is worth another attempt.
+            # The key may have changed, so the first model deserves another attempt.
             self.sockets.become(given if same else mine, theirs.settings)
             return
         self.at = 0
@@ -103,12 +108,13 @@ class Shell:
 
     @property
     def quiet(self) -> bool:
+        """True if no user speaks, no turn runs and nothing is owed or recited."""
         return self.machine.quiet and not self.recitals.busy
 
-    # What becomes of the sockets.
+    # Events of the sockets.
 
     def setup(self, at: int) -> Setup:
-        """What the next socket, with that model, begins with."""
+        """Return what the next socket, with the model number ``at``, is opened with."""
         setup = self.machine.next_setup()
         if at != self.at:
             model = self.sockets.choices.of[at]
@@ -119,6 +125,7 @@ class Shell:
         return attrs.evolve(setup, history=self.owner.history())
 
     def opened(self, at: int, why: LinkClosed | None, *, resumed: bool) -> None:
+        """Handle that a socket is open; see `sockets.ConversationOwner.opened`."""
         self.recitals.lose("its connection was replaced")
         if at != self.at:
             self.at, of = at, self.sockets.choices.of
@@ -128,7 +135,7 @@ class Shell:
             )
             if at > 0:
                 name, first = model.name, of[0].name
-                reason = "it fails" if why is None else str(why)
+                reason = "it is not available" if why is None else str(why)
                 self.owner.switched(
                     Switched(model=name, instead_of=first, reason=reason)
                 )
@@ -136,24 +143,28 @@ class Shell:
         self.carry_out()
 
     def lost(self, closed: LinkClosed) -> None:
+        """Handle that the socket was lost."""
         self.recitals.lose("its connection was lost")
         self.machine.lost(closed, trio.current_time())
         self.carry_out()
 
     def rested(self) -> None:
+        """Handle that the socket was closed because it was not needed."""
         self.recitals.lose("its connection was closed")
         self.machine.rested()
         self.carry_out()
 
     def gave_up(self, closed: LinkClosed) -> None:
+        """Handle that no socket can be opened."""
         self.machine.gave_up(closed)
         self.carry_out()
 
     def handle_failed(self) -> None:
+        """Handle that the conversation cannot be resumed."""
         self.machine.forget_handle()
 
     def take(self, event: Event, now: float) -> None:
-        """What the socket that counts has said."""
+        """Handle an event of the current socket."""
         if isinstance(event, Recited | RecitalEnded):
             self.recitals.take(event)
             if isinstance(event, RecitalEnded) and event.usage is not None:
@@ -164,22 +175,22 @@ class Shell:
         self.carry_out()
 
     def end(self, interaction: Interaction) -> None:
-        """Nobody listens to it any more."""
+        """End an interaction, whose listener has stopped."""
         left = interaction.end()
         self.machine.end(interaction, left, trio.current_time())
         self.carry_out()
 
-    # What the machine wants.
+    # Effects of the machine.
 
     def carry_out(self) -> None:
-        """All of it, in order. Whoever is told may come back in here."""
+        """Carry out all effects in order. A callback may call this again."""
         effects = self.machine.effects
         while effects:
             match effects.popleft():
-                case Put() as put:  # one for each piece of what is heard
+                case Put() as put:  # frequent: one for each piece of received audio
                     if not put.interaction.put(put.happening):
                         self.machine.not_taken(put, trio.current_time())
-                case SendAudio() as audio:  # and of what is said
+                case SendAudio() as audio:  # frequent: one for each piece of sent audio
                     self._send(audio)
                 case SimpleEffect.WANT:
                     self.sockets.want()
@@ -209,11 +220,11 @@ class Shell:
     def _tell_spoken(self, interaction: Interaction) -> None:
         if self.owner.spoken is not None:
             self.owner.spoken(interaction)
-        else:  # they have left in this moment
+        else:  # the owner has just left
             self.end(interaction)
 
     def send(self, command: Command) -> None:
-        """On the socket that is there."""
+        """Send a command on the open socket."""
         self._send(command)
 
     def _send(self, command: Command) -> None:
@@ -221,7 +232,7 @@ class Shell:
         assert socket is not None
         try:
             socket.link.send(command)
-        except ValueError as error:  # the wire does not take it, now or ever
+        except ValueError as error:  # the wire does not accept it, now or ever
             kind, detail = ErrorKind.BAD_REQUEST, str(error)
             refused = Complaint(kind=kind, code="refused", detail=detail)
             self.take(refused, trio.current_time())

@@ -1,9 +1,9 @@
-"""Which socket a conversation has: opened when wanted, replaced in time, given up.
+"""The sockets of a conversation: opened when one is needed, replaced in time, given up.
 
-A new socket is opened before the old one is closed, and in a moment in which nobody
-speaks, if that can be waited for. One task, `Sockets.run`, opens them; one each reads
-them. Whoever holds this is told what comes, and never waits. Above 300
-lines: when one is opened, replaced and given up is decided from the same state.
+A new socket is opened before the old one is closed, and if possible at a moment when no
+user speaks. One task, `Sockets.run`, opens the sockets; each is read by a task of its
+own. The owner is told of every event and must not wait. Above 300 lines, because
+opening, replacing and giving up are decided from the same state.
 """
 
 from __future__ import annotations
@@ -33,24 +33,26 @@ from .choice import Choices
 
 
 def _usual() -> Backoff:
-    # Mostly chance: what a vendor cuts at once must not come back at once.
+    # A large random part: conversations cut by a vendor together must not return
+    # together.
     return Backoff(first=0.5, ceiling=10.0, jitter=0.8, max_restarts=5)
 
 
 @attrs.frozen(kw_only=True)
 class LiveSettings:
-    """Times are seconds.
+    """The timing of a conversation's sockets. Times are seconds.
 
     Args:
-      connect: how long a socket may take to be set up.
-      rotate: the age at which it is replaced.
-      idle: the silence after which it is closed, until it is wanted again.
-      swap: how long a replacement waits for a moment in which nobody speaks.
-      leave: so long before its server closes it, it is replaced in any case.
-      audio: of the microphone, kept while there is no socket; the oldest goes first.
-      backoff: between attempts; beyond its restarts the conversation rests until
-        somebody speaks again, and a microphone alone tries no sooner than by it.
-      chance: what its jitter is drawn from.
+      connect: how long opening a socket may take.
+      rotate: the age at which a socket is replaced.
+      idle: the silence after which a socket is closed until one is needed again.
+      swap: how long a replacement waits for a moment in which no user speaks.
+      leave: how long before the server closes a socket it is replaced in any case.
+      audio: how much microphone audio is kept while there is no socket; the oldest is
+        dropped first.
+      backoff: the delay between attempts. After its number of restarts no more attempts
+        are made until a user speaks again. Audio alone does not shorten the delay.
+      chance: the source of the random part of the delay.
     """
 
     connect: float = 10.0
@@ -65,67 +67,69 @@ class LiveSettings:
 
 @attrs.define(eq=False)
 class Socket:
-    """One life of the connection. ``number`` counts from 1."""
+    """One open socket. ``number`` counts from 1."""
 
     number: int
     link: RealtimeLink
     since: float
     setup: Setup
-    at: int  # which of the models
+    at: int  # the index of its model
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
 
 class SocketOwner(Protocol):
-    """Whose sockets these are. None of it waits."""
+    """The owner of the sockets. None of its methods waits."""
 
     @property
     def quiet(self) -> bool:
-        """Nobody speaks, no turn runs, and nothing is owed."""
+        """True if no user speaks, no turn runs and no call is owed an answer."""
         ...
 
     def setup(self, at: int) -> Setup:
-        """What the next socket, with that model, begins with."""
+        """Return what the next socket, with the model number ``at``, is opened with."""
         ...
 
     def opened(self, at: int, why: LinkClosed | None, *, resumed: bool) -> None:
-        """A socket is open with that model; the one before it, if any, is being closed.
-        ``why``: the last failure of one that comes before it."""
+        """Called when a socket to that model is open; the previous one is being closed.
+
+        ``why``: the last failure of a model that is preferred to this one.
+        """
         ...
 
     def lost(self, closed: LinkClosed) -> None:
-        """The socket is gone; the next is tried."""
+        """Called when the socket was lost; another one is tried."""
         ...
 
     def rested(self) -> None:
-        """The socket was closed, since nobody wanted it."""
+        """Called when the socket was closed because it was not needed."""
         ...
 
     def gave_up(self, closed: LinkClosed) -> None:
-        """There is none, and nothing more is tried until it is wanted again."""
+        """Called when no socket can be opened; none is tried until one is needed."""
         ...
 
     def handle_failed(self) -> None:
-        """The conversation cannot be resumed: the next socket is told of it."""
+        """Called when the conversation cannot be resumed and needs its history."""
         ...
 
     def take(self, event: Event, now: float) -> None:
-        """What the socket that counts has said."""
+        """Handle an event of the current socket."""
         ...
 
 
 def without_handle(closed: LinkClosed) -> LinkClosed:
-    """The same, worth another attempt: it may have been the handle."""
+    """Return the same failure as one to be retried: the handle may have caused it."""
     return LinkClosed(closed.kind, closed.detail, retryable=True, code=closed.code)
 
 
 def _gone_on_with(closed: LinkClosed) -> LinkClosed:
-    """The same, of a conversation that another model goes on with."""
+    """Return the same failure as one after which another model continues."""
     return LinkClosed(closed.kind, closed.detail, retryable=True)
 
 
 @attrs.define(eq=False)
 class Sockets:
-    """The sockets of one conversation, one at a time."""
+    """The sockets of one conversation, of which one is current."""
 
     choices: Choices
     settings: LiveSettings
@@ -140,30 +144,32 @@ class Sockets:
     _replace_by: float | None = attrs.field(default=None, init=False)
     _retry_at: float = attrs.field(default=0.0, init=False)
     _failures: deque[float] = attrs.field(factory=deque, init=False)
-    _active: float = attrs.field(default=0.0, init=False)  # when something last was
-    _why: LinkClosed | None = attrs.field(default=None, init=False)  # not the first
+    # the time of the last event or request
+    _active: float = attrs.field(default=0.0, init=False)
+    # why not the first model
+    _why: LinkClosed | None = attrs.field(default=None, init=False)
 
     @property
     def provider(self) -> S2S:
-        """The model of the socket that there is; else the one that is asked first."""
+        """The model of the open socket; without one, the model that is asked first."""
         at = 0 if self.current is None else self.current.at
         return self.choices.of[min(at, len(self.choices.of) - 1)].provider
 
     @property
     def audio_limit(self) -> int:
-        """Bytes of the microphone that are kept while there is none."""
+        """The bytes of microphone audio that are kept while there is no socket."""
         rate = self.provider.capabilities.input_rate
         return int(self.settings.audio * rate) * 2
 
     def become(self, choices: Choices, settings: LiveSettings) -> None:
-        """Open the next one there, and so."""
+        """Use these models and settings for the next socket."""
         self.choices, self.settings = choices, settings
 
     def want(self, *, patient: bool = False) -> None:
-        """Somebody has something to say.
+        """Ask for a socket.
 
-        If it was given up, this is another attempt, and now; ``patient``: in its time,
-        since a microphone that is on is no reason to hurry.
+        If the sockets were given up, this makes another attempt at once. A ``patient``
+        request waits for the backoff: a microphone that is on is no reason to hurry.
         """
         self._active = trio.current_time()
         if self._gave_up and not patient:
@@ -175,12 +181,15 @@ class Sockets:
             self._changed.set()
 
     def look(self) -> None:
-        """Something has changed that may be what was waited for."""
+        """Wake `run`: something has changed that it may wait for."""
         self._changed.set()
 
     def replace(self, closes_in: float | None) -> None:
-        """Another socket is needed: as soon as nobody speaks, but not later than its
-        server closes this one, if that is known."""
+        """Ask for another socket, at the next moment in which no user speaks.
+
+        ``closes_in``: seconds until the server closes this one, if that is known; the
+        socket is replaced before that in any case.
+        """
         within = self.settings.swap
         if closes_in is not None:
             within = max(0.0, closes_in - self.settings.leave)
@@ -189,12 +198,12 @@ class Sockets:
         self._changed.set()
 
     def keep(self) -> None:
-        """What there is will do after all."""
+        """Withdraw the request for another socket."""
         self._replace_by = None
 
     async def run(self) -> None:
-        """Keep a socket while one is wanted. Ends when it is cancelled."""
-        self._leave("it is of an earlier run")
+        """Keep a socket open while one is needed. Runs until it is cancelled."""
+        self._leave("it is left from an earlier run")
         async with trio.open_nursery() as nursery:
             while True:
                 now = trio.current_time()
@@ -204,12 +213,12 @@ class Sockets:
                         await self._changed.changed()
                 elif self._is_idle(now):
                     self._wanted = False
-                    self._leave("nobody speaks")
+                    self._leave("it is not needed")
                 else:
                     await self._open(nursery)
 
     def _nothing_until(self, now: float) -> float:
-        """When there is something to do for `run`; not later than now if now."""
+        """Return when `run` has something to do; ``now`` or earlier means at once."""
         if self.current is None:
             return self._retry_at if self._wanted else float("inf")
         rotate, last = self._ages(self.current)
@@ -220,12 +229,12 @@ class Sockets:
             return max(due, self._retry_at)
         if not self.owner.quiet:
             return rotate
-        # Back to the model that is to be asked first, if it can be.
+        # Return to a model that is preferred, if one can be asked again.
         back = max(self.choices.back_at(self.current.at, now), self._retry_at)
         return min(rotate, back, self._active + self.settings.idle)
 
     def _ages(self, socket: Socket) -> tuple[float, float]:
-        """When to replace it if nobody speaks, and when even if somebody does."""
+        """Return when to replace a socket in a quiet moment, and when in any case."""
         rotate, lifetime = self.settings.rotate, self.provider.capabilities.lifetime
         last = rotate + 300.0
         if lifetime is not None:
@@ -248,8 +257,11 @@ class Sockets:
             self.owner.rested()
 
     async def _open(self, nursery: trio.Nursery) -> None:
-        """Open a socket, and put it in the place of the one there is, if any: with the
-        first model that may be asked, and without one also with those that follow."""
+        """Open a socket, and replace the current one, if any.
+
+        The first model that may be asked is tried. While there is no socket, the models
+        after it are tried too.
+        """
         chosen = self.choices.pick(trio.current_time())
         while chosen is not None:
             at, ticket = chosen
@@ -257,7 +269,7 @@ class Sockets:
             failure = await self._try(nursery, at, ticket, spare=follows)
             chosen = None
             if failure is not None and follows:
-                if failure is self._why:  # else it was the handle
+                if failure is self._why:  # otherwise the handle failed
                     chosen = self.choices.pick(trio.current_time(), at)
                 if chosen is None:
                     self._lose(None, failure)
@@ -265,8 +277,11 @@ class Sockets:
     async def _try(
         self, nursery: trio.Nursery, at: int, ticket: Ticket | None, *, spare: bool
     ) -> LinkClosed | None:
-        """Open a socket with that model. Returns why it could not be; with ``spare``
-        another may be asked, else what is to be done about it has been done."""
+        """Open a socket with the model number ``at``; return the failure, if it failed.
+
+        With ``spare`` the caller handles a failure; otherwise it has been handled on
+        return.
+        """
         limit = trio.CancelScope(deadline=trio.current_time() + self.settings.connect)
         failure: LinkClosed | None = None
         setup = self.owner.setup(at)
@@ -275,7 +290,7 @@ class Sockets:
                 await nursery.start(partial(self._serve, setup, at))
         except LinkClosed as closed:
             failure = closed
-        except ValueError as error:  # a setup that the wire does not take
+        except ValueError as error:  # the wire does not accept the setup
             failure = LinkClosed(ErrorKind.BAD_REQUEST, str(error), retryable=False)
         except BaseException:
             self.choices.left(at, ticket)
@@ -300,7 +315,8 @@ class Sockets:
         if not spare:
             self._back_off(failure)
             if not failure.retryable:
-                self._replace_by = None  # the old one serves on, with the tools it has
+                # the old socket stays, with the tools that it has
+                self._replace_by = None
         return failure
 
     async def _serve(
@@ -309,7 +325,7 @@ class Sockets:
         at: int,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """One socket: until it closes, or another one has taken its place."""
+        """Read one socket until it closes or another one has replaced it."""
         self.opened += 1
         number, socket = self.opened, None
         try:
@@ -338,7 +354,7 @@ class Sockets:
         self.fault, self._replace_by, self._gave_up = None, None, False
         self._active = socket.since
         if old is not None:
-            old.scope.cancel("another one has taken its place")
+            old.scope.cancel("another socket has replaced it")
         if socket.at == 0:
             self._why = None
         self.owner.opened(socket.at, self._why, resumed=resumed)
@@ -351,7 +367,7 @@ class Sockets:
         if socket is not None and not closed.retryable:
             self._why = closed
             self.choices.failed(socket.at, None, closed, now)
-            if self.choices.spare(socket.at, now):  # another one goes on, and now
+            if self.choices.spare(socket.at, now):  # another model continues at once
                 closed = _gone_on_with(closed)
                 self._retry_at = now
         if socket is not None:
@@ -361,7 +377,7 @@ class Sockets:
             self._wanted, self._gave_up = False, True
             self.owner.gave_up(closed)
         elif self.owner.quiet:
-            self._wanted = False  # nobody waits: the next one who speaks opens it
+            self._wanted = False  # no user waits: the next utterance opens a socket
         self._changed.set()
 
     def _back_off(self, closed: LinkClosed) -> None:

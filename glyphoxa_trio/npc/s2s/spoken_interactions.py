@@ -1,7 +1,7 @@
-"""Which words are whose: pure state.
+"""The words of each utterance, by the names that the wire uses: pure state.
 
-The wire names what is said (`item`), the interactions answer it. Words may come before
-anybody knows that there is an interaction, in it, or long after; and more than once.
+The wire names each spoken utterance (`item`); an interaction answers it. Its words may
+arrive before the interaction is known, during it, or long after, and more than once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import attrs
 
 I = TypeVar("I")  # noqa: E741  an interaction
 
-_REMEMBERED: Final = 64  # of either kind
+_REMEMBERED: Final = 64  # interactions, and as many transcripts
 
 
 @attrs.frozen
 class Words:
-    """What was understood of one utterance. ``final``: that is all of it."""
+    """The words understood of one utterance. ``final``: no more words follow."""
 
     text: str
     final: bool
@@ -28,21 +28,22 @@ class Words:
 class SpokenInteractions(Generic[I]):
     """The spoken interactions of a conversation, and the words of each.
 
-    ``nameless`` is the last one if its item is not known: the client has ended it, or
-    the model answers it, before the server has said a word of it.
+    ``nameless`` is the last interaction while its item is unknown: the client has ended
+    the utterance, or the model answers it, before the server has named it.
     """
 
     nameless: I | None = attrs.field(default=None, init=False)
     _of: OrderedDict[str, I] = attrs.field(factory=OrderedDict, init=False)
     _words: OrderedDict[str, Words] = attrs.field(factory=OrderedDict, init=False)
-    _last: Words | None = attrs.field(default=None, init=False)  # of the nameless one
+    # words of the nameless one
+    _last: Words | None = attrs.field(default=None, init=False)
 
     def knows(self, item: str) -> bool:
-        """Whether an interaction answers it, or has."""
+        """Return True if an interaction answers, or has answered, this item."""
         return item in self._of
 
     def begin(self, interaction: I, item: str | None) -> Words | None:
-        """It answers this item; returns the words that came before it."""
+        """Record an item's interaction; return the words that came before it."""
         self.nameless, self._last = (interaction if item is None else None), None
         if item is None:
             return None
@@ -50,8 +51,10 @@ class SpokenInteractions(Generic[I]):
         return self._words.get(item)
 
     def name(self, item: str) -> I | None:
-        """What was said last has this name. Returns whose that is, None if nobody's
-        or known before."""
+        """Name the last utterance.
+
+        Return its interaction, or None if it has none or the name was known before.
+        """
         interaction = self.nameless
         if interaction is None or item in self._of:
             return None
@@ -62,8 +65,11 @@ class SpokenInteractions(Generic[I]):
         return interaction
 
     def hear(self, item: str | None, words: Words) -> I | None:
-        """These are its words. Returns whose they are: None if nobody knows yet, or if
-        they are no news."""
+        """Record the words of an item.
+
+        Return its interaction, or None if that is not known yet or the words are not
+        new.
+        """
         before = self._last if item is None else self._words.get(item)
         if before == words or (before is not None and before.final > words.final):
             return None
@@ -74,11 +80,11 @@ class SpokenInteractions(Generic[I]):
         return self.nameless
 
     def words(self, item: str) -> Words | None:
-        """What is known of it."""
+        """Return the words of an item as far as they are known."""
         return self._words.get(item)
 
     def forget_nameless(self) -> None:
-        """Its socket is gone: nobody will name it."""
+        """Forget the nameless interaction, which a lost socket will never name."""
         self.nameless = self._last = None
 
 

@@ -1,9 +1,11 @@
 """A bridge to the tools without an NPC, for an embedder's own conversation.
 
-async with open_bridge(host, live, tier=Tier.FAST, grant=grant) as bridge:
-    async for event in bridge:      # what is said, as the model says it
-        ...
-    await bridge.update_tier(Tier.DEEP)
+    async with open_bridge(host, live, tier=Tier.FAST, grant=grant) as bridge:
+        async for event in bridge:      # what the model says, as it says it
+            ...
+        await bridge.update_tier(Tier.DEEP)
+
+Leaving the block removes the tools; the conversation and the host stay open.
 """
 
 from __future__ import annotations
@@ -61,12 +63,12 @@ class _Calls:
             clock.stop(trio.current_time())
 
     async def tell(self) -> None:
-        """Nobody listens to more than the wire's events."""
+        """Report nothing: the listener gets only the wire's events."""
 
 
 @attrs.define(eq=False)
 class _Standing:
-    """A bridge without an NPC: one interaction after another, each with a clock."""
+    """Runs a bridge's interactions one after another, each with a tool clock."""
 
     bridge: ToolBridge
     stream: Stream[Event]
@@ -75,7 +77,7 @@ class _Standing:
 
     def begin(self, interaction: Interaction) -> None:
         if self._next is not None:
-            self.bridge.live.end(self._next)  # overtaken before anybody came to it
+            self.bridge.live.end(self._next)  # overtaken before it was started
         self._next = interaction
         self._arrived.set()
 
@@ -109,17 +111,20 @@ class _Standing:
 
 @attrs.define(eq=False)
 class StandingBridge:
-    """A bridge as an embedder without NPCs holds it: events out, calls answered."""
+    """The bridge that an embedder holds: iterate over it for the wire's events.
+
+    The calls of the model are run and answered meanwhile.
+    """
 
     bridge: ToolBridge
     _standing: _Standing
 
     async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
-        """As `ToolBridge.update_tier`."""
+        """Declare another tier's tools; see `ToolBridge.update_tier`."""
         return await self.bridge.update_tier(tier, within=within)
 
     def say(self, text: str) -> None:
-        """Something said in text; what is going on is interrupted."""
+        """Say something in text. The response that is going on is interrupted."""
         self._standing.begin(self.bridge.live.begin())
         self.bridge.live.say(TranscriptLine("user", text))
 
@@ -136,13 +141,13 @@ async def open_bridge(
     tier: Tier = Tier.FAST,
     tool_timeout: float = TOOL_TIMEOUT,
 ) -> AsyncGenerator[StandingBridge]:
-    """Declare the tools of ``tier`` on ``live`` and run its calls until left.
+    """Declare the tools of ``tier`` on ``live`` and run the model's calls in the block.
 
-    Leaving takes the tools away, lets no call run and answers those that come later
-    with an error. It closes neither the conversation nor the host.
+    Leaving the block removes the tools, cancels running calls, and answers later ones
+    with an error. The conversation and the host stay open.
 
     Raises:
-      ValueError: if the conversation has a bridge already.
+      ValueError: the conversation has a bridge already.
     """
     if live.owned:
         raise ValueError("this conversation has a bridge already")

@@ -1,6 +1,7 @@
-"""What is heard of a model while it waits for its tools: pure state.
+"""The silences of a model that waits for its tools: pure state.
 
-Nobody is to sit in silence. Times are seconds, on trio's clock.
+The state answers one question: when has the user heard silence for too long? Times are
+seconds on trio's clock.
 """
 
 from __future__ import annotations
@@ -9,22 +10,23 @@ from typing import Final
 
 import attrs
 
-# Said to a model, for one response.
+# An instruction to the model for one response.
 STILL_WORKING: Final = (
-    "What you have called takes a while, and its result comes later by itself. If it is"
-    " not there yet, say so now in a few words of your own; do not guess it, and call"
-    " nothing. If it is there, speak of it."
+    "The tool you have called takes a while, and its result will come later. If it is"
+    " not there yet, say so now in a few words of your own; do not guess it, and"
+    " call no tools. If it is there, speak of it."
 )
 
 
 @attrs.define(eq=False)
 class Talk:
-    """What the model of one interaction says, as far as silence goes.
+    """The speech of one interaction's model, as far as silence is concerned.
 
-    ``fills``: somebody else says something while calls run. ``until`` is when all that
-    was said was heard; ``going_on``: it speaks, or is asked to; ``due``: it is to speak
-    of calls that were left, and was not asked to; ``over``: it has spoken since the
-    last calls began; ``watched``: somebody looks at it.
+    ``fills``: another part of the engine says something while calls run. ``until``: the
+    time at which all that was said will have been heard. ``going_on``: the model
+    speaks, or was asked to. ``due``: the model should speak of calls that were left
+    running, and was not asked to yet. ``over``: the model has spoken since the last
+    calls began. ``watched``: a task watches for silence.
     """
 
     fills: bool = False
@@ -35,31 +37,31 @@ class Talk:
     watched: bool = attrs.field(default=False, init=False)
 
     def begins(self) -> None:
-        """It begins to speak."""
+        """Record that the model begins to speak."""
         self.going_on, self.due = True, False
 
     def ends(self) -> None:
-        """It says nothing more for now."""
+        """Record that the model has finished its response."""
         self.going_on = False
 
     def calls_begin(self) -> bool:
-        """It has called something. Returns whether somebody has to look at it now."""
+        """Record that the model has made calls; return True to start the watcher."""
         look, self.watched, self.over = not self.watched, True, False
         return look
 
     def is_due(self) -> None:
-        """It is to speak of what was left, and may do so by itself."""
+        """Record that the model should speak of the calls left running."""
         self.due = True
 
     def is_asked(self) -> None:
-        """It is asked to say something."""
+        """Record that the model was asked to say something."""
         self.going_on, self.due, self.over = True, False, True
 
     def is_heard(self, now: float, seconds: float) -> None:
-        """There is so much more to be heard."""
+        """Add ``seconds`` of audio that the listener has still to hear."""
         self.until = max(self.until, now) + seconds
         self.over = True
 
     def waits(self, now: float) -> None:
-        """If nothing is to be heard, it is silent from now on."""
+        """Start measuring silence at ``now``, unless audio is still to be heard."""
         self.until = max(self.until, now)

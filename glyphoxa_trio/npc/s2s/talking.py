@@ -1,9 +1,9 @@
-"""Where somebody begins and ends to speak, for a model that is not to hear that itself.
+"""Detect speech for a model that must not do it itself.
 
-A session that is not ``automatic`` answers only when it is asked, so that the tier
-can be chosen by the words first, and a turn go another way (D23b). Then only speech is
-sent, from a little before it began; and only once it counts: the model hears nothing of
-a cough.
+A session that is not ``automatic`` answers only when it is asked to. So the tier can be
+chosen by the words first, and the utterance can be answered by another engine. Only
+speech is sent to the model, beginning a little before its first sound, and only once it
+is long enough to count: the model does not hear a cough.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .realtime_conversation import RealtimeConversation
 
 
 class TurnOwner(Protocol):
-    """What an NPC says to whoever has this microphone."""
+    """The speech of the NPC towards the user of this microphone."""
 
     @property
     def busy(self) -> bool:
-        """Whether it answers them, or what it has said is still played."""
+        """True while the NPC answers the user, or its speech is still being played."""
         ...
 
     def hold(self) -> None: ...
@@ -44,11 +44,14 @@ class TurnOwner(Protocol):
 
 @attrs.define(eq=False)
 class Talking:
-    """One microphone, at `endpointing.RATE`, in front of a model that is asked.
+    """One microphone, at `endpointing.RATE`, for a model that must be asked.
 
     Args:
-      how: speech is found.
-      minimum: what an interruption has to be, in seconds; nobody knows the words yet.
+      live: the conversation.
+      how: how speech is detected.
+      minimum: how long speech must be to interrupt. Its number of words is ignored,
+        because the words are not known yet.
+      floor: what the NPC says, to be held, resumed or interrupted.
     """
 
     live: RealtimeConversation
@@ -60,8 +63,9 @@ class Talking:
     _resampler: Resampler = attrs.field(init=False)
     _endpointer: Endpointer = attrs.field(init=False)
     _barge_in: BargeIn = attrs.field(init=False)
-    _number: int = attrs.field(default=0, init=False)  # of the utterance
-    _kept: bytearray = attrs.field(factory=bytearray, init=False)  # and not sent yet
+    _number: int = attrs.field(default=0, init=False)  # the number of the utterance
+    # audio that is not sent yet
+    _kept: bytearray = attrs.field(factory=bytearray, init=False)
     _heard_at: float = attrs.field(default=-inf, init=False)
     _began: Signal = attrs.field(factory=Signal, init=False)
 
@@ -86,8 +90,11 @@ class Talking:
             self._go_on()
 
     async def watch(self) -> None:
-        """End what a microphone has left off, as voice chats do. Until cancelled: then
-        what is being said ends, too, since nothing more of it is heard."""
+        """End utterances whose microphone has stopped sending, as voice chats do.
+
+        Runs until it is cancelled; then the utterance in progress ends too, because
+        nothing more of it will be heard.
+        """
         try:
             while True:
                 await self._began.take()
@@ -109,7 +116,7 @@ class Talking:
         self._decide(self._barge_in.begins(self._number, busy=self.floor.busy))
 
     def _go_on(self) -> None:
-        """More of the utterance is known, or its end."""
+        """Handle more audio of the utterance, or its end."""
         over = not self._endpointer.speaking
         spoken = self._endpointer.spoken
         self._decide(self._barge_in.sounds(self._number, spoken, over=over))

@@ -1,8 +1,8 @@
-"""Which tools a model has been told of: pure state.
+"""The tools that a model has been told of: pure state.
 
-Tools are declared as a whole, and each change of them is a revision. A revision is in
-force once the model knows of it or of a later one, and stays so: what a later socket
-is told can only be newer.
+Tools are declared as a whole, and each change is a revision. A revision is in force
+once the model knows it or a later one, and stays so, because a later socket is only
+ever told of newer ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from glyphoxa_trio.providers.s2s import S2STool
 class ToolRevisions:
     """The declared tools of one conversation, over all its sockets.
 
-    ``revision`` counts the changes; ``in_force`` is the last that the model knows of.
+    ``revision`` counts the changes; ``in_force`` is the last revision that the model
+    knows.
     """
 
     wanted: tuple[S2STool, ...] = attrs.field(default=(), init=False)
@@ -28,7 +29,7 @@ class ToolRevisions:
     _opened_with: tuple[S2STool, ...] = attrs.field(default=(), init=False)
 
     def want(self, tools: Iterable[S2STool]) -> bool:
-        """Declare these instead; False if they are the same."""
+        """Declare these tools instead; return False if they are the same."""
         wanted = tuple(tools)
         if wanted == self.wanted:
             return False
@@ -37,21 +38,21 @@ class ToolRevisions:
         return True
 
     def offer(self) -> tuple[S2STool, ...]:
-        """A socket is going to be opened with these."""
+        """Return the tools that the next socket is opened with."""
         self._offered = self.revision, self.wanted
         return self.wanted
 
     def open(self) -> bool:
-        """It is the one that counts; returns whether others are wanted meanwhile."""
+        """Record that the socket is open; return True if other tools are wanted."""
         revision, self._opened_with = self._offered
         self.enforce(revision)
         return revision != self.revision
 
     @property
     def are_those_opened_with(self) -> bool:
-        """Whether the open socket began with what is wanted now."""
+        """True if the open socket began with the tools that are wanted now."""
         return self.wanted == self._opened_with
 
     def enforce(self, revision: int) -> None:
-        """The model knows of these."""
+        """Record that the model knows this revision."""
         self.in_force = max(self.in_force, revision)

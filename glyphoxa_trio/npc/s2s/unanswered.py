@@ -1,7 +1,8 @@
-"""What was said and is not answered yet, as it sounds: pure state.
+"""The audio of an utterance that is not answered yet: pure state.
 
-A socket may die after it has heard something and before it has told a word of it. Then
-the next one hears it again, unless its answer has begun or its words are known.
+A socket may die after it has heard an utterance and before it has sent a word of it.
+Then the next socket hears the audio again, unless the answer has begun or the words are
+known.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Final
 
 import attrs
 
-LONGEST: Final = 30.0  # seconds that are kept of it; the oldest goes first
-BEFORE: Final = 1.0  # and of what was before it began
+LONGEST: Final = 30.0  # seconds that are kept of it; the oldest are dropped first
+BEFORE: Final = 1.0  # seconds that are kept from before it began
 
 
 @attrs.define(eq=False)
 class Unanswered:
-    """The microphone of one conversation, at ``rate``, as far as a socket has heard it.
+    """The microphone of one conversation, as far as a socket has heard it.
 
-    ``waits``: somebody speaks, or has spoken and was not answered.
+    ``rate``: samples per second. ``waits``: the user speaks, or has spoken and was not
+    answered.
     """
 
     rate: int
@@ -28,22 +30,25 @@ class Unanswered:
     _bytes: int = attrs.field(default=0, init=False)
 
     def hear(self, pcm: bytes) -> None:
-        """The socket is sent this."""
+        """Add a piece of audio that the socket is sent."""
         self._pieces.append(pcm)
         self._bytes += len(pcm)
         self._trim()
 
     def begin(self) -> None:
-        """Somebody begins to speak."""
+        """Record that the user starts to speak."""
         self.waits = True
 
     def settle(self) -> None:
-        """It is answered, or its words are known, or nobody waits for it any more."""
+        """Record that the utterance needs no repetition.
+
+        It is answered, its words are known, or no listener waits for it.
+        """
         self.waits = False
         self._trim()
 
     def take(self) -> tuple[bytes, ...]:
-        """All of it, if it waits; from now on another socket hears."""
+        """Return the audio if it waits, and forget it: the next socket hears it."""
         pieces = tuple(self._pieces) if self.waits else ()
         self.waits = False
         self._pieces.clear()

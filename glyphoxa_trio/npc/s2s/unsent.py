@@ -1,6 +1,6 @@
-"""What waits for a socket, within bounds: pure state.
+"""Commands and audio that wait for a socket, within bounds: pure state.
 
-The oldest goes first when there is too much, and is counted.
+If there is too much, the oldest is dropped and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glyphoxa_trio.providers.s2s import (
 
 COMMANDS: Final = 256
 TEXTS: Final = 16
-PIECES: Final = 8192  # of the microphone, however small
+PIECES: Final = 8192  # pieces of microphone audio, however small
 
 Heard: TypeAlias = SendAudio | SpeechBegins | SpeechEnds
 
@@ -33,11 +33,14 @@ def _size(heard: Heard) -> int:
 
 @attrs.define(eq=False)
 class UnsentCommands:
-    """Commands, what was said meanwhile, and the microphone, in this order: first what
-    another socket has heard already.
+    """Commands, texts and microphone audio that wait for a socket.
+
+    They are sent in this order, the audio of an utterance that another socket has
+    already heard before the rest of the audio.
 
     Args:
-      audio_limit: bytes of the microphone that are kept, and always the last piece.
+      audio_limit: how many bytes of microphone audio are kept; the last piece always
+        is.
     """
 
     audio_limit: int
@@ -45,27 +48,27 @@ class UnsentCommands:
     audio_dropped: int = attrs.field(default=0, init=False)
     _commands: deque[Command] = attrs.field(factory=deque, init=False)
     _texts: deque[SendText] = attrs.field(factory=deque, init=False)
-    # With where somebody begins and ends, if the client says so.
+    # Audio, with the start and end of speech where the client detects them.
     _audio: deque[tuple[Heard, bool]] = attrs.field(factory=deque, init=False)
     _audio_bytes: int = attrs.field(default=0, init=False)
     _again: tuple[Command, ...] = attrs.field(default=(), init=False)
 
     def keep(self, command: Command) -> None:
+        """Keep a command; beyond the limit the oldest is dropped."""
         self._commands.append(command)
         if len(self._commands) > COMMANDS:
             self._commands.popleft()
             self.commands_dropped += 1
 
     def keep_text(self, text: SendText) -> None:
-        """Something that the model is to know if it goes on where it was."""
+        """Keep a text that the model must be told if it resumes the conversation."""
         self._texts.append(text)
         if len(self._texts) > TEXTS:
             self._texts.popleft()
             self.commands_dropped += 1
 
     def keep_audio(self, audio: Heard, *, matters: bool = True) -> None:
-        """A piece of the microphone. It is counted when it is dropped, if it
-        ``matters``."""
+        """Keep a piece of audio. If it ``matters``, dropping it is counted."""
         self._audio.append((audio, matters))
         self._audio_bytes += _size(audio)
         while len(self._audio) > 1 and (
@@ -76,20 +79,21 @@ class UnsentCommands:
             self.audio_dropped += mattered and isinstance(dropped, SendAudio)
 
     def keep_utterance(self, commands: tuple[Command, ...]) -> None:
-        """What the socket before has heard, and not answered."""
+        """Keep the utterance that the lost socket has heard and not answered."""
         self._again = commands
 
     def keep_after_utterance(self, command: Command) -> None:
+        """Keep a command that is sent after the unanswered utterance."""
         self._again = (*self._again, command)
 
     def limit_audio(self, limit: int) -> None:
-        """Keep so many bytes from now on."""
+        """Set how many bytes of audio are kept from now on."""
         self.audio_limit = limit
 
     def withdraw_questions(self) -> bool:
-        """Nobody waits for an answer: what was said is told all the same.
+        """Withdraw the questions: the texts are still sent, but no reply is asked for.
 
-        Returns whether there was one.
+        Return True if there was a question.
         """
         before = list(self._commands)
         self._commands = deque(
@@ -100,8 +104,11 @@ class UnsentCommands:
         return before != list(self._commands)
 
     def adapt(self, *, asks: bool) -> None:
-        """They are for another model, which is asked for responses or answers text by
-        itself."""
+        """Adapt the commands to another model.
+
+        ``asks``: the wire must ask for responses; otherwise the model answers text by
+        itself.
+        """
         questions = [x for x in self._commands if isinstance(x, SendText) and x.reply]
         asked = any(isinstance(x, Respond) for x in self._commands)
         if not asks:
@@ -110,21 +117,22 @@ class UnsentCommands:
             self._commands.append(Respond())
 
     def forget_asking(self) -> None:
-        """Nobody is asked for an answer: the next socket does not know to what."""
+        """Drop requests for a response: the next socket would not know to what."""
         kept = (x for x in self._commands if not isinstance(x, Respond))
         self._commands = deque(kept)
 
     def forget_texts(self) -> None:
+        """Drop the texts of `keep_text`."""
         self._texts.clear()
 
     def give_up(self) -> None:
-        """Nobody can be told. What a microphone hears last may still be of use."""
+        """Drop everything but the audio, which may still be useful."""
         self._commands.clear()
         self._texts.clear()
         self._again = ()
 
     def take(self) -> Iterator[Command]:
-        """All of it, in order, once."""
+        """Yield everything in order, and forget it."""
         audio, self._audio, self._audio_bytes = self._audio, deque(), 0
         for waiting in (self._commands, self._texts):
             yield from waiting

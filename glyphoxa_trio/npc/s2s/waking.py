@@ -1,9 +1,10 @@
-"""An open microphone at a model that hears by itself: what keeps its socket open.
+"""An open microphone in front of a model that detects speech itself.
 
-Everything goes to the model. But only speech, as the cheap detector here finds it,
-keeps a socket open or opens one: a microphone that is on all day would be heard, and
-paid for, all day. What was just before speech is sent with it. Speech goes as it comes;
-silence goes in larger pieces, because each message costs the same whatever is in it.
+All audio goes to the model. But only speech, as a cheap detector here finds it, opens a
+socket or keeps one open: otherwise a microphone that is on all day would be listened
+to, and paid for, all day. The audio just before speech is sent with it. Speech is sent
+as it comes; silence is sent in larger pieces, because each message costs the same
+whatever its size.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from glyphoxa_trio.providers.speech import SpeechError
 
 from .realtime_conversation import RealtimeConversation
 
-_RATE: Final = 8_000  # is enough to tell, and any model's rate is so often that
-PIECE: Final = 0.1  # seconds of silence that are sent at once
+# enough to detect speech, and every model's rate is a multiple of it
+_RATE: Final = 8_000
+PIECE: Final = 0.1  # seconds of silence in one message
 
 
 def _any_sound() -> IsSpeech:
-    """Without the extra `voice` nobody can tell: whatever is not silence may be."""
+    """Return a detector: without the extra `voice`, every sound counts as speech."""
     try:
         return detector(_RATE)
     except SpeechError:
@@ -38,16 +40,16 @@ def _any_sound() -> IsSpeech:
 
 @attrs.define(eq=False)
 class Waking:
-    """One microphone, at the model's own rate, in front of it."""
+    """One microphone, at the model's own rate, in front of the conversation."""
 
     live: RealtimeConversation
     _step: int = attrs.field(init=False)
     _is_speech: IsSpeech = attrs.field(factory=_any_sound)
     _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
     _framer: Framer = attrs.field(init=False)
-    _silent: bool = attrs.field(default=False, init=False)  # the last frame
+    _silent: bool = attrs.field(default=False, init=False)  # of the last frame
     _held: bytearray = attrs.field(factory=bytearray, init=False)
-    _most: int = attrs.field(init=False)  # bytes that are held
+    _most: int = attrs.field(init=False)  # how many bytes are held
 
     def __attrs_post_init__(self) -> None:
         rate = self.live.capabilities.input_rate

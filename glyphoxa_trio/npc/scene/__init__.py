@@ -1,17 +1,19 @@
-"""Several NPCs and players in one place: who is meant, who speaks, and who hears it.
+"""A scene: several NPCs and players in one place.
+
+The scene decides which NPC is addressed, which one speaks, and tells the others.
 
     scene = runtime.scene()
     async with scene.say("Bartok, how much is an ale?", speaker="Aria") as turn:
         async for event in turn:
             ...
 
-One NPC speaks at a time: the next one begins when the listener has heard the one
-before, or has left. What was said, and what was delivered of an answer, everybody else
-has heard.
+One NPC speaks at a time: the next one begins when the listener has heard the previous
+answer, or has left. All other NPCs have heard what was said, and what was delivered of
+the answer.
 
-`scene` is what an embedder holds, `actor` its owner, `place` an utterance on its way,
-`ear` a microphone, `company` the NPCs; `addressing` and `attention` are pure:
-who is meant, what that needs to know, and what is told of it.
+`scene` is what an embedder holds, `actor` its owner, `place` a queued utterance, `ear`
+a microphone, and `company` the scene's members. `addressing` and `attention` are pure:
+the rules by which an NPC is addressed, and the state that they need.
 """
 
 from .actor import SceneActor

@@ -1,9 +1,9 @@
-"""One scene: the actor that knows who may speak, and has everybody hear it.
+"""The actor of one scene: it decides who may speak, and tells the others what was said.
 
-An utterance is handed to its NPC's session when it has the floor, and no sooner: so a
-session's own queue is empty, and a recording has what was said in the order in which it
-was answered. A model that hears a microphone itself has begun by then; what it says
-waits for the floor.
+An utterance is handed to its NPC's session only when it is its turn. So the session's
+own queue stays empty, and a recording contains the utterances in the order of their
+answers. A model that hears a microphone itself has begun earlier; what it says waits
+for its turn.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from .messages import (
 )
 from .queued_utterance import QueuedUtterance
 
-# An NPC takes an utterance at once or says why not. Seconds.
+# An NPC accepts an utterance at once or refuses it. Seconds.
 _PATIENCE: Final = 5.0
-# Whoever plays an answer says so a little after it is over. Seconds.
+# A listener that plays an answer reports its end a little after it. Seconds.
 _PLAYING: Final = 1.0
 # A transcript may come later than the answer. Seconds.
 _UNDERSTANDING: Final = 1.0
@@ -57,9 +57,10 @@ class SceneActor:
     """The actor's state; `run` is its body.
 
     Args:
-      settings: as they are now.
-      attention: who is muted, played by the DM, or spoken to.
-      handover: where listeners are handed over.
+      company: the NPCs of the scene.
+      settings: returns the current settings.
+      attention: which NPCs are muted, played by the DM, or spoken to.
+      handover: passes listeners and utterances to the actor.
     """
 
     company: SceneMembers
@@ -74,7 +75,7 @@ class SceneActor:
     _nursery: trio.Nursery = attrs.field(init=False)
 
     async def run(self, inbox: Inbox[SceneMessages]) -> None:
-        """Read the mailbox until stopped; then let what was said be answered."""
+        """Read the mailbox until it is closed; then finish the accepted utterances."""
         company, attention = self.company, self._attention
         async with trio.open_nursery() as self._nursery:
             attention.lives(lambda: not self._nursery.child_tasks)
@@ -82,7 +83,7 @@ class SceneActor:
                 settings = self.settings()
                 self._queue.allow(settings.players)
                 company.become(settings.npcs)
-                if isinstance(call.request, Follow):  # answered when there is news
+                if isinstance(call.request, Follow):  # answered when there is a change
                     attention.follow(call, call.request)
                     attention.tell(company.names)
                     continue
@@ -119,7 +120,7 @@ class SceneActor:
                             call.reply(self._statistics())
                 attention.tell(company.names)
 
-    # Who speaks.
+    # The order of utterances.
 
     def _enter(self, place: QueuedUtterance) -> None:
         place.goes_to(self.settings().session.npc(self._meant(place)))
@@ -131,11 +132,11 @@ class SceneActor:
             place.given.set()
         else:
             if interrupts:
-                # A model that has heard its player go on has stopped by itself.
+                # A model that has heard its player interrupt has stopped by itself.
                 by_itself = place.said.spoken and now.npc == place.npc
                 self._end(now, "the speaker went on", told=by_itself)
             elif now.own and not place.own and now.npc == place.npc:
-                self._end(now, f"somebody speaks as {now.npc}")
+                self._end(now, f"the DM speaks as {now.npc}")
             place.queue(self._queue.waiting.index(place) + 1)
         if place.own:
             self._attention.remember(place.npc, place.speaker)
@@ -146,7 +147,7 @@ class SceneActor:
             text, names = place.said.text, self.company.names
             return self._attention.whom(text, place.speaker, names).npc
         name = self.company.here(place.said.to)
-        # Whoever directs the scene can speak as one that says nothing of its own.
+        # The DM can speak as a muted NPC.
         if name in self._attention.muted and place.own:
             raise NpcMuted(f"{name} is muted")
         return name
@@ -166,20 +167,20 @@ class SceneActor:
         if now is None or (speaker is not None and speaker != now.speaker):
             return False
         if speaker is not None and not now.own:
-            return False  # words of whoever directs the scene, and no answer
+            return False  # these are the DM's words, and no answer
         self._end(now, "interrupted")
         return True
 
     def _end(self, place: QueuedUtterance, why: str, *, told: bool = False) -> None:
-        """Interrupt it, or have it not begin. ``told``: its NPC knows."""
+        """Interrupt an utterance or prevent its turn. ``told``: its NPC knows."""
         if not place.end_because(why):
             return
         self._cut += 1
-        if not told:  # of one that has left the company, too: it ends what it began
+        if not told:  # even if the NPC has left the scene: it must end its turn
             place.listener.stream.cancel(why)
 
     async def _carry(self, place: QueuedUtterance) -> None:
-        """One utterance, until it was heard and somebody else may speak."""
+        """Run one utterance until it was heard and the next one may begin."""
         try:
             with place.scope:
                 await place.given.wait()
@@ -198,7 +199,7 @@ class SceneActor:
                 following.given.set()
 
     async def _have_it_said(self, place: QueuedUtterance) -> None:
-        """Hand it over, and wait until it has been heard."""
+        """Hand the utterance over, and wait until the answer has been heard."""
         listener = place.listener
         if not place.said.spoken:
             await self._say(place)
@@ -206,7 +207,7 @@ class SceneActor:
         self._said += 1
         self._attention.has_spoken(place.npc)
         self._attention.tell(self.company.names)
-        if place.scope.cancel_called and not place.cut:  # its listener left just now
+        if place.scope.cancel_called and not place.cut:  # its listener has just left
             listener.stream.leave()
         await listener.ended.wait()
         with trio.move_on_after(self.settings().listener):
@@ -231,10 +232,10 @@ class SceneActor:
             )
             await session.ask(request, within=_PATIENCE)
 
-    # Who hears it.
+    # What the others hear.
 
     async def _share(self, place: QueuedUtterance) -> None:
-        """Let all others know what was said, and what was heard of the answer."""
+        """Tell all others what was said, and what was heard of the answer."""
         said, listener = place.said, place.listener
         heard = listener.interaction
         if said.spoken and heard is not None and not heard.understood:
@@ -246,14 +247,14 @@ class SceneActor:
             lines.append(Overheard(to, text, place.npc))
         if words := listener.heard:
             lines.append(Overheard(place.npc, words, to))
-        # Whoever was meant has it in their own memory, if it came to that.
+        # The addressed NPC has it in its own memory, if its turn began.
         but = place.npc if place.begun or said.spoken else None
         await self.company.let_hear(lines, but=but)
 
     async def _hear_ahead(self, text: str, speaker: str) -> None:
         if self._queue.running is not None:
             return
-        with suppress(NobodyAddressed):  # they have perhaps not finished
+        with suppress(NobodyAddressed):  # the player has perhaps not finished
             meant = self._attention.whom(text, speaker, self.company.names)
             await self.company.npc(meant.npc).hearing(text, speaker=speaker)
 

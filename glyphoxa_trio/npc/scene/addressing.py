@@ -1,13 +1,13 @@
-"""Who is meant, when somebody speaks and several NPCs hear it: pure rules (D12a).
+"""The rules by which an utterance is addressed to one of several NPCs. Pure.
 
-In this order: the NPC to which whoever directs the scene has bound everything; the one
-that is named, by its full name or by a word that only its name has; the one this player
-spoke to last, or else whoever spoke last; the only one there is. An NPC that is muted
-is never meant: where it would be, nobody is.
+In this order: the NPC to which the DM has bound all utterances; the NPC that is named,
+by its full name or by a word that only its name has; the NPC to which this player spoke
+last, or else the one that spoke last; the only NPC in the scene. Muted NPCs are never
+addressed: if a rule leads to one, the utterance has no addressee.
 
-Names are found whatever their case, accents and punctuation, with a possessive as well.
-Among several that are named the likelier one is meant: not a possessive ("Bartok's
-ale"), set off from the sentence ("Bartok, ..."), the full name, the first.
+Names are found regardless of case, accents and punctuation, and with a possessive. If
+several are named, these count more, in this order: one without a possessive (not
+"Bartok's ale"), one set off from the sentence ("Bartok, ..."), a full name, the first.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ import attrs
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.words import STOP_WORDS, TITLES
 
-_MOST: Final = 2000  # characters of a text that are looked at, from either end
+_MOST: Final = 2000  # characters of a text that are examined, from each end
 _SETS_OFF: Final = frozenset(",;:!?.\u2013\u2014\u3001\u3002")
 _APOSTROPHES: Final = frozenset("'\u2019\u02bc")
 
 
 class NobodyAddressed(GlyphoxaError):
-    """It cannot be told who is meant. Name somebody."""
+    """The addressee cannot be determined: name an NPC."""
 
 
 class NpcMuted(NobodyAddressed):
-    """The one who is meant is muted, or all are."""
+    """The addressed NPC is muted, or all NPCs are."""
 
 
 class Why(StrEnum):
-    """How it was told who is meant."""
+    """The rule by which an NPC was addressed."""
 
-    CHOSEN = "chosen"  # by whoever calls, not by these rules
+    CHOSEN = "chosen"  # by the caller, not by these rules
     PUPPET = "puppet"
     NAMED = "named"
     LAST = "last"
@@ -48,13 +48,15 @@ class Why(StrEnum):
 
 @attrs.frozen
 class Addressed:
+    """The addressed NPC, and the rule that chose it."""
+
     npc: str
     why: Why
 
 
 @attrs.frozen
 class _Word:
-    """``bare`` is the word without the end of a possessive; the same if it has none."""
+    """A word of a text. ``bare``: without the ending of a possessive."""
 
     form: str
     bare: str
@@ -64,8 +66,11 @@ class _Word:
 
 @attrs.frozen
 class _Name:
-    """One way to call an NPC. ``common``: in words that sentences are full of, so it
-    has to be set off from them."""
+    """One way to call an NPC.
+
+    ``common``: it consists of words that are common in sentences, so it counts only if
+    it is set off from the sentence.
+    """
 
     npc: str
     words: tuple[str, ...]
@@ -75,7 +80,7 @@ class _Name:
 
 @attrs.frozen
 class Names:
-    """The names of a scene, compiled: one look-up per word of a text."""
+    """The names of a scene, compiled: one look-up for each word of a text."""
 
     npcs: tuple[str, ...]
     _by_first: dict[str, list[_Name]] = attrs.field(
@@ -94,7 +99,7 @@ class Names:
                     name = _Name(npc, words, full, common)
                     calls.setdefault(words, []).append(name)
         for words, names in calls.items():
-            # What several are called says nothing, unless it is all of one's name.
+            # A name of several NPCs is ambiguous, unless it is the full name of one.
             if len(names) > 1:
                 names = [name for name in names if name.full]
             if len(names) == 1:
@@ -103,7 +108,7 @@ class Names:
             names.sort(key=lambda name: -len(name.words))
 
     def named(self, text: str) -> str | None:
-        """The NPC that is named, if one is; the likeliest if several are."""
+        """Return the NPC that is named, or None; the likeliest if several are."""
         if len(text) > 2 * _MOST:
             text = f"{text[:_MOST]} {text[-_MOST:]}"
         plain = _plain(text)
@@ -126,7 +131,7 @@ class Names:
         return meant
 
     def _at(self, words: Sequence[_Word], at: int) -> _Name | None:
-        """The longest name that begins at this word."""
+        """Return the longest name that begins at this word."""
         first = words[at]
         for form in dict.fromkeys((first.form, first.bare)):
             for name in self._by_first.get(form, ()):
@@ -144,22 +149,25 @@ def addressed(
     puppet: str | None = None,
     last: Iterable[str | None] = (),
 ) -> Addressed:
-    """Who is meant.
+    """Return the addressed NPC and the rule that chose it.
 
     Args:
-      puppet: everything goes to this one.
-      last: with whom the talk went on, the likeliest first.
+      text: what is said.
+      names: the names of the scene's NPCs.
+      muted: the NPCs that are muted.
+      puppet: the NPC to which every utterance goes.
+      last: the NPCs that were spoken to or spoke before, the likeliest first.
 
     Raises:
-      NpcMuted: the one who is meant is muted, or all are.
-      NobodyAddressed: it cannot be told, or nobody is there.
+      NpcMuted: the addressed NPC is muted, or all are.
+      NobodyAddressed: the addressee cannot be determined, or the scene is empty.
     """
     awake = [npc for npc in names.npcs if npc not in muted]
     if not awake:
         raise (
-            NpcMuted("everybody is muted")
+            NpcMuted("all NPCs are muted")
             if names.npcs
-            else NobodyAddressed("nobody is here")
+            else NobodyAddressed("no NPC is in this scene")
         )
     if puppet in names.npcs:
         meant = Addressed(puppet, Why.PUPPET)
@@ -171,21 +179,26 @@ def addressed(
             return Addressed(before, Why.LAST)
         if len(awake) == 1:
             return Addressed(awake[0], Why.ONLY)
-        raise NobodyAddressed(f"who is meant: {', '.join(awake)}?")
+        raise NobodyAddressed(
+            f"it is not clear which NPC is addressed: name one of {', '.join(awake)}"
+        )
     if meant.npc in muted:
         raise NpcMuted(f"{meant.npc} is muted")
     return meant
 
 
 def _plain(text: str) -> str:
-    """Without case and accents. A half of a character stays what it is."""
+    """Return the text without case and accents.
+
+    An unpaired surrogate stays as it is.
+    """
     apart = unicodedata.normalize("NFKD", text.casefold())
     kept = "".join(c for c in apart if not "\u0300" <= c <= "\u036f")
     return unicodedata.normalize("NFKC", kept)
 
 
 def _words(plain: str) -> list[_Word]:
-    """The words; each character is one where no blanks are written between words."""
+    """Return the words; in scripts without spaces each character is a word."""
     found: list[_Word] = []
     at, end = 0, len(plain)
     while at < end:
@@ -208,7 +221,7 @@ _STRAIGHT: Final = str.maketrans(dict.fromkeys(_APOSTROPHES, "'"))
 
 
 def _pieces(name: str) -> list[str]:
-    """The parts of a name, between blanks and signs."""
+    """Return the parts of a name, between spaces and punctuation."""
     parts = "".join(
         c if _is_letter(c) or c in _APOSTROPHES else " " for c in _plain(name)
     )
@@ -228,7 +241,7 @@ def _is_said(wanted: Sequence[str], said: Sequence[_Word]) -> bool:
 
 
 def _is_set_off(plain: str, begins: int, ends: int) -> bool:
-    """Whether signs or the edges of the text are on both sides."""
+    """Return True if punctuation or an edge of the text is on both sides."""
     before, after = plain[:begins].rstrip(), plain[ends:].lstrip()
     left = not any(map(_is_letter, before)) or before[-1] in _SETS_OFF
     return left and (not any(map(_is_letter, after)) or after[0] in _SETS_OFF)
@@ -239,8 +252,10 @@ def _is_letter(c: str) -> bool:
 
 
 def _stands_alone(c: str) -> bool:
-    """Of the scripts that are written without blanks, and Hangul, where what marks
-    an address is joined to the name."""
+    """Return True for scripts without spaces, and for Hangul.
+
+    In Hangul the mark of an address is joined to the name.
+    """
     return (
         "\u0e00" <= c <= "\u0eff"  # Thai, Lao
         or "\u1000" <= c <= "\u109f"  # Burmese

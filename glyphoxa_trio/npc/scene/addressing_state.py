@@ -1,4 +1,4 @@
-"""To whom players speak: what the rules of `addressing` need to remember."""
+"""The addressing state of a scene: what the rules of `addressing` need to remember."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from glyphoxa_trio.npc.snapshot import SceneSnapshot
 from .addressing import Addressed, Names, NobodyAddressed, addressed
 from .messages import Follow, SceneMessages
 
-_PLAYERS: Final = 1000  # of whom it is remembered to whom they spoke last
+_PLAYERS: Final = 1000  # how many players' last addressees are remembered
 
 
 @attrs.define(eq=False)
 class AddressingState:
-    """``puppet`` is spoken to by everybody, ``muted`` NPCs by nobody; ``spoke`` is the
-    one that spoke last."""
+    """The addressing state.
+
+    ``puppet``: the NPC to which every utterance goes. ``muted``: the NPCs that are
+    never addressed. ``spoke``: the NPC that spoke last.
+    """
 
     muted: set[str] = attrs.field(factory=set, init=False)
     puppet: str | None = attrs.field(default=None, init=False)
@@ -33,21 +36,21 @@ class AddressingState:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody speaks in the scene, and nobody follows it."""
+        """True if no utterance is in progress and no waiter follows the addressee."""
         return self._idle() and all(call.abandoned for call, _ in self._followers)
 
     def lives(self, idle: Callable[[], bool]) -> None:
-        """An actor goes by this from now on, which says whether it is ``idle``."""
+        """Serve this actor, whose ``idle`` returns True while it has nothing to do."""
         self._idle = idle
 
     def restore(self, kept: SceneSnapshot) -> None:
-        """Be as it was then."""
+        """Take over a snapshot."""
         self.muted.update(kept.muted)
         self.puppet, self.spoke = kept.puppet, kept.spoke
         self._last.update(kept.spoken_to)
 
     def snapshot(self) -> SceneSnapshot:
-        """What is kept of it."""
+        """Return a snapshot."""
         return SceneSnapshot(
             muted=tuple(sorted(self.muted)),
             puppet=self.puppet,
@@ -56,7 +59,7 @@ class AddressingState:
         )
 
     def whom(self, text: str, speaker: str, names: Names) -> Addressed:
-        """Who is meant by that.
+        """Return the addressed NPC.
 
         Raises:
           NobodyAddressed: as `addressed`.
@@ -70,25 +73,26 @@ class AddressingState:
         )
 
     def bind(self, npc: str | None) -> None:
-        """Everything is for this one, whatever it names."""
+        """Send every utterance to this NPC, whatever it names; None ends that."""
         self.puppet = npc
 
     def has_spoken(self, npc: str) -> None:
+        """Record that this NPC has spoken."""
         self.spoke = npc
 
     def remember(self, npc: str, speaker: str) -> None:
-        """This player has spoken to that NPC."""
+        """Record that this player has spoken to that NPC."""
         self._last[speaker] = npc
         self._last.move_to_end(speaker)
         if len(self._last) > _PLAYERS:
             self._last.popitem(last=False)
 
     def follow(self, call: Call[SceneMessages], request: Follow) -> None:
-        """Answer this as soon as its player speaks to another NPC (`tell`)."""
+        """Answer this request as soon as its player speaks to another NPC (`tell`)."""
         self._followers.append((call, request))
 
     def tell(self, names: Names) -> None:
-        """Tell those who follow what has changed."""
+        """Answer the requests of `follow` whose addressee has changed."""
         waiting, self._followers = self._followers, []
         for call, request in waiting:
             try:

@@ -1,14 +1,14 @@
-"""One player's microphone in a scene (D23a).
+"""One player's microphone in a scene.
 
-It reaches one NPC at a time: the one that this player talks to. If its model hears for
-itself, it gets the sound as it comes; else a recognizer does, and the words are for
-whoever they name. All others get what was said as text, from the scene.
+It is attached to one NPC at a time: the one to which this player talks. If that NPC's
+model hears, the model gets the audio. Otherwise a recognizer does, and the words go to
+the NPC that they name. All other NPCs are told by the scene what was said, as text.
 
-    whom they talk to    Ysolde (s2s) ──────────────┐ "Bartok, a beer"
-    the sound goes to    her model                  └ the recognizer, for Bartok
+    the player talks to   Ysolde (s2s) ──────────────┐ "Bartok, a beer"
+    the audio goes to     her model                  └ the recognizer, for Bartok
 
-A model that hears answers by itself. What it says waits until nobody else speaks; and
-if its player turns out to have named another NPC, it is interrupted, and the other one
+A model that hears answers by itself. Its answer waits until it is its turn; and if the
+player turns out to have named another NPC, the answer is interrupted, and the other NPC
 is told what was said.
 """
 
@@ -42,8 +42,8 @@ from .messages import Enter, Follow, SceneMessages, Whom
 from .queued_utterance import SceneTurn, turn_of
 
 _PATIENCE: Final = 10.0  # seconds for the scene to take a message
-_REMEMBERED: Final = 8  # turns whose audio may still be played
-_AGAIN: Final = 0.1  # seconds after a fault of the scene
+_REMEMBERED: Final = 8  # turns whose audio may still be playing
+_AGAIN: Final = 0.1  # seconds to wait after a failure of the scene
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -51,11 +51,16 @@ class SceneEar:
     """One speaker's microphone.
 
     Args:
-      recognized: what understands this speaker for NPCs that read, if anything does.
-      hears: whether the model of this NPC hears for itself.
-      rate: the highest that anybody here wants.
-      endpointing: how speech is found, for models that are told when somebody speaks.
-      minimum: what an interruption has to be then.
+      scene: the scene's mailbox.
+      handover: passes microphones and utterances to actors.
+      find: returns an NPC by its name.
+      hears: returns True if the model of this NPC hears.
+      speaker: the speaker's name.
+      rate: the highest sample rate that an NPC of the scene wants, in Hz.
+      endpointing: how speech is detected, for models that must be told of it.
+      recognized: recognizes this speaker's words for NPCs that read, if there is a
+        recognizer.
+      minimum: how long an interruption must be, with ``endpointing``.
     """
 
     scene: StableRef[SceneMessages]
@@ -85,6 +90,7 @@ class SceneEar:
         self._resampler = Resampler(self.rate, rate)
 
     def hear(self, pcm: bytes) -> None:
+        """Take a piece of audio. Never waits."""
         ready = self._resampler.feed(pcm)
         if self._model is not None:
             self._model(ready)
@@ -92,6 +98,7 @@ class SceneEar:
             self.recognized.hear(ready)
 
     def played(self, heard: Mapping[Which, float]) -> None:
+        """Report how many seconds of these turns' audio were heard in all."""
         self._reports = True
         if self.recognized is not None:
             self.recognized.played(heard)
@@ -102,6 +109,7 @@ class SceneEar:
     async def run(
         self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
     ) -> None:
+        """Hear until cancelled; see `Ear.run`."""
         self._output = output
         self._listen_in()
         async with trio.open_nursery() as self._nursery:
@@ -112,23 +120,26 @@ class SceneEar:
             await self._reach()
 
     def _listen_in(self) -> None:
-        """The sound is for the recognizer, if there is one."""
+        """Send the audio to the recognizer, if there is one."""
         if self.recognized is not None:
             self._resample_to(self.recognized.rate)
 
     async def _follow(self) -> None:
-        """Know to whom this player talks."""
+        """Track the NPC to which this player talks."""
         while True:
             request = Follow(self.speaker, self._target)
             try:
                 self._target = await self.scene.ask(request, within=inf)
-            except GlyphoxaError:  # a fault of the scene; it lives on
+            except GlyphoxaError:  # a failure of the scene, which recovers
                 await trio.sleep(_AGAIN)
             else:
                 self._changed.set()
 
     async def _reach(self) -> None:
-        """Have the sound go to whom it is for, until cancelled."""
+        """Attach the microphone to the NPC to which the player talks.
+
+        Runs until it is cancelled.
+        """
         while True:
             self._changed = trio.Event()
             name, changed = self._target, self._changed
@@ -138,14 +149,15 @@ class SceneEar:
                     await self._lend(npc, changed)
                     continue
                 if npc is not None and self.recognized is None:
-                    self._fail(f"{name} cannot hear: there is no recognizer")
-            except GlyphoxaError as error:  # somebody else has its ear, or it is gone
-                if self.recognized is None:  # else it is told in text
+                    self._fail(f"{name} cannot hear: configure speech.recognition")
+            # another microphone is attached, or the NPC is gone
+            except GlyphoxaError as error:
+                if self.recognized is None:  # otherwise the NPC gets the words as text
                     self._fail(str(error))
             await changed.wait()
 
     async def _lend(self, npc: Npc, changed: trio.Event) -> None:
-        """Let its model hear this microphone until it is another's."""
+        """Let the NPC's model hear this microphone until the target changes."""
 
         def spoken(listener: Listener) -> None:
             said = Enter(speaker=self.speaker, to=npc.name, spoken=True)
@@ -168,26 +180,26 @@ class SceneEar:
                         self._model = talking.hear
                         nursery.start_soon(talking.watch)
                     await changed.wait()
-                    nursery.cancel_scope.cancel("it is another's microphone")
+                    nursery.cancel_scope.cancel("the player talks to another NPC")
             finally:
                 self._model = None
                 self._listen_in()
 
     @property
     def busy(self) -> bool:
-        """Whether somebody answers this player, or is still played to them."""
+        """True while an NPC answers this player, or its answer is still played."""
         return bool(self._running) or self._output.is_heard(())
 
     def hold(self) -> None:
-        """Nothing is played until it is known what the player does."""
+        """Pause playback until it is known whether the player interrupts."""
         self._output.hold(self._running)
 
     def resume(self) -> None:
-        """It was nothing."""
+        """Continue playback: it was no interruption."""
         self._output.resume()
 
     async def _listen(self, turn: SceneTurn) -> None:
-        """One turn that a model began because it has heard something."""
+        """Run one turn that a model began because it heard something."""
         try:
             other = await self._relay(turn, until_named=True)
             if other is not None:
@@ -197,7 +209,10 @@ class SceneEar:
             self._fail(str(error))
 
     async def _relay(self, turn: SceneTurn, *, until_named: bool = False) -> str | None:
-        """Hand out its events. Words that name another NPC end it: returns whose."""
+        """Deliver the turn's events; return another NPC that the words name.
+
+        With ``until_named`` such words interrupt the turn.
+        """
         key: Which | None = None
         other: str | None = None
         try:
@@ -214,7 +229,7 @@ class SceneEar:
                         if until_named and isinstance(event, Transcript):
                             other = other or await self._other(event, turn.npc)
                             if other is not None:
-                                why = f"it was for {other}"
+                                why = f"the player addressed {other}"
                                 turn.interrupt(why)
                                 self._output.flush(why, self._running)
         finally:
@@ -223,7 +238,7 @@ class SceneEar:
         return other
 
     async def _other(self, said: Transcript, npc: str) -> str | None:
-        """The NPC that these words name, if it is another than the one who heard."""
+        """Return the NPC that these words name, if another NPC heard them."""
         whom = Whom(said.text, self.speaker)
         if not said.final:
             return None

@@ -1,5 +1,7 @@
-"""The NPCs of a scene: looked up by name each time, because they come and go with a
-reload; told what holds where they are, and what is said there."""
+"""The members of a scene: its NPCs, and what they are told.
+
+They are looked up by name each time, because a reload adds and removes NPCs.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ from .messages import NotHere
 
 @attrs.define(eq=False)
 class SceneMembers:
-    """Who is here.
+    """The NPCs of a scene.
 
     Args:
-      find: an NPC by its name, or its beginning; raises a `GlyphoxaError`.
+      find: returns an NPC by its name, or by the beginning of its name; raises a
+        `GlyphoxaError` if there is none.
+
+    ``names``: their names. ``context``: the facts of the scene; None while they are the
+    configuration's. ``unheard``: how many lines did not reach an NPC.
     """
 
     find: Callable[[str], Npc]
@@ -33,25 +39,26 @@ class SceneMembers:
     _told: set[str] = attrs.field(factory=set, init=False)
 
     def restore(self, kept: SceneSnapshot) -> None:
-        """Have told them what had been told then."""
+        """Take over which facts these NPCs had been told."""
         self.context, self._told = kept.context, set(kept.told)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Who knows of the ``context``."""
+        """The NPCs that were told the ``context``."""
         return tuple(sorted(self._told))
 
     def become(self, npcs: Sequence[str]) -> None:
-        """These are here now."""
+        """Set the NPCs that are in the scene now."""
         if tuple(npcs) != self.names.npcs:
             self.names = Names(tuple(npcs))
             self._told.intersection_update(npcs)
 
     def here(self, name: str) -> str:
-        """The whole name of one who is here.
+        """Return the full name of an NPC in the scene.
 
         Raises:
-          NotHere: they are somewhere else. And whatever ``find`` raises.
+          NotHere: the NPC is not in this scene.
+          GlyphoxaError: ``find`` found no such NPC.
         """
         found = self.find(name).name
         if found not in self.names.npcs:
@@ -59,32 +66,39 @@ class SceneMembers:
         return found
 
     def npc(self, name: str) -> Npc:
-        """The one of exactly that name, who may be gone by now."""
+        """Return the NPC of exactly that name.
+
+        Raises:
+          NotHere: the NPC no longer exists.
+        """
         npc = self.find(name)
         if npc.name != name:
-            raise NotHere(f"{name} is gone")
+            raise NotHere(f"the NPC {name} no longer exists")
         return npc
 
     async def tell(self, context: tuple[str, ...]) -> None:
-        """This holds in the scene from now on, also for those who come later."""
+        """Set the facts of the scene, and tell them to its NPCs.
+
+        NPCs that come later are told before they speak.
+        """
         self.context, self._told = context, set()
         for name in self.names.npcs:
             await self.set_scene(name)
 
     async def set_scene(self, name: str) -> None:
-        """Tell this one what holds, unless it knows."""
+        """Tell this NPC the facts of the scene, unless it was told."""
         if self.context is None or name in self._told:
             return
         try:
             await self.npc(name).set_scene(*self.context)
         except GlyphoxaError:
-            return  # it is gone; another one of that name is told before it speaks
+            return  # it is gone; another NPC of that name is told before it speaks
         self._told.add(name)
 
     async def let_hear(
         self, lines: Iterable[Overheard], *, but: str | None = None
     ) -> None:
-        """All of them, but one, hear this; nobody answers."""
+        """Tell all NPCs ``but`` one what was said; none answers."""
 
         async def tell(name: str) -> None:
             for line in lines:

@@ -1,4 +1,4 @@
-"""What a scene is asked, and what it says of itself."""
+"""The messages to a scene, and its statistics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from .addressing import Addressed
 
 
 class NotHere(GlyphoxaError):
-    """There is such an NPC, but not in this scene."""
+    """The NPC exists, but is not in this scene."""
 
 
 @attrs.frozen(kw_only=True)
 class SceneSettings:
-    """``npcs`` are here, ``players`` may wait; an answer waits ``listener`` seconds
-    for somebody to listen to it. It is a scene of ``session``."""
+    """The settings of a scene.
+
+    ``npcs``: the NPCs in the scene. ``players``: how many utterances may wait.
+    ``listener``: how many seconds an answer waits for its listener. ``session``: the
+    session that the scene belongs to.
+    """
 
     npcs: Sequence[str]
     players: int
@@ -31,25 +35,26 @@ class SceneSettings:
 
 
 class SceneFull(QueueFull):
-    """Too many wait to be answered in this scene."""
+    """Too many utterances wait in this scene."""
 
     @classmethod
     def of(cls, waiting: int) -> SceneFull:
-        return cls(f"{waiting} wait in this scene")
+        """Return the error for this many waiting utterances."""
+        return cls(f"the queue of this scene is full: {waiting} waiting")
 
 
 class SceneMessages:
-    """Whom all of these are for: the actor of a scene."""
+    """The marker of messages to the actor of a scene."""
 
 
 @attrs.frozen(kw_only=True)
 class Enter(Request[SceneMessages, None]):
-    """Asked: find out who is meant, and have them speak when it is their turn.
+    """Find the addressed NPC, and have it answer when its turn comes.
 
-    ``to`` is whom the caller has named; None leaves it to the rules of the scene.
-    ``dm``: whoever directs it says this. ``spoken``: ``to`` has heard it itself, and
-    answers already. The rest is as in the `Say` that comes of it. ``place``: the
-    `Place` was handed over under that name.
+    ``to``: the NPC that the caller has chosen; None leaves it to the rules of the
+    scene. ``dm``: the DM says this. ``spoken``: ``to`` has heard it itself, and answers
+    already. ``place``: the name under which the `Place` was handed over. The other
+    fields are those of `Say`.
     """
 
     speaker: str
@@ -65,7 +70,10 @@ class Enter(Request[SceneMessages, None]):
 
 @attrs.frozen
 class Mute(Request[SceneMessages, str]):
-    """Asked: have this NPC say nothing of its own, or let it; the reply is its name."""
+    """Mute this NPC, so that it says nothing of its own, or unmute it.
+
+    The reply is its full name.
+    """
 
     npc: str
     muted: bool = True
@@ -73,14 +81,14 @@ class Mute(Request[SceneMessages, str]):
 
 @attrs.frozen
 class Bind(Request[SceneMessages, str | None]):
-    """Asked: take everything for said to this NPC; None is to go by what is said."""
+    """Send every utterance to this NPC; None returns to the rules of the scene."""
 
     npc: str | None
 
 
 @attrs.frozen
 class TurnTo(Request[SceneMessages, str]):
-    """Asked: take it that this player spoke to this NPC last."""
+    """Act as if this player had spoken to this NPC last."""
 
     npc: str
     speaker: str
@@ -88,7 +96,7 @@ class TurnTo(Request[SceneMessages, str]):
 
 @attrs.frozen
 class Whom(Request[SceneMessages, Addressed]):
-    """Asked: who would be meant by that? It leaves no trace."""
+    """Ask which NPC this would be addressed to. Changes nothing."""
 
     text: str
     speaker: str
@@ -96,7 +104,7 @@ class Whom(Request[SceneMessages, Addressed]):
 
 @attrs.frozen
 class PartialUtterance(Request[SceneMessages, None]):
-    """Asked: tell whoever is meant what somebody is saying, while they still do."""
+    """Pass a partial transcript to the addressed NPC."""
 
     text: str
     speaker: str
@@ -104,15 +112,17 @@ class PartialUtterance(Request[SceneMessages, None]):
 
 @attrs.frozen
 class Silence(Request[SceneMessages, bool]):
-    """Asked: end what is being said; to this speaker only, if one is named."""
+    """End the running answer; only an answer to this speaker, if one is named."""
 
     speaker: str | None
 
 
 @attrs.frozen
 class Follow(Request[SceneMessages, str | None]):
-    """Asked: to whom does this player talk, as soon as it is another NPC than
-    ``known``? None is nobody."""
+    """Ask to which NPC this player talks; answered once it is not ``known``.
+
+    None means no NPC.
+    """
 
     speaker: str
     known: str | None
@@ -120,14 +130,14 @@ class Follow(Request[SceneMessages, str | None]):
 
 @attrs.frozen
 class Tell(Request[SceneMessages, None]):
-    """Asked: this holds in the scene from now on, and nothing else."""
+    """Set the facts of the scene, in place of earlier ones."""
 
     context: tuple[str, ...]
 
 
 @attrs.frozen
 class LetHear(Request[SceneMessages, None]):
-    """Asked: let all NPCs hear that somebody says this; nobody answers."""
+    """Tell all NPCs that ``speaker`` says this; none answers."""
 
     speaker: str
     text: str
@@ -136,11 +146,13 @@ class LetHear(Request[SceneMessages, None]):
 
 @attrs.frozen(kw_only=True)
 class SceneStatistics:
-    """How a scene is. ``speaking`` is an NPC; ``waiting`` has speaker and NPC of what
-    was said, those next first; ``context`` is None while it is the configuration's.
+    """The state of a scene.
 
-    Since it began: ``said`` counts what NPCs have begun to say, ``cut`` what was
-    interrupted or never begun, ``unheard`` lines that did not reach an NPC.
+    ``speaking``: the NPC that speaks. ``waiting``: speaker and NPC of each waiting
+    utterance, the next first. ``context``: the facts of the scene; None while they are
+    the configuration's. Counters since the scene began: ``said`` counts the answers
+    that NPCs have begun, ``cut`` those that were interrupted or never begun,
+    ``unheard`` the lines that did not reach an NPC.
     """
 
     npcs: tuple[str, ...]
@@ -156,4 +168,4 @@ class SceneStatistics:
 
 @attrs.frozen
 class Look(Request[SceneMessages, SceneStatistics]):
-    """Asked: how is it?"""
+    """Ask for the state of the scene."""

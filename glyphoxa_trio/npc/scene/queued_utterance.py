@@ -1,4 +1,4 @@
-"""An utterance in a scene, from when it is said until its answer has been heard."""
+"""The queued utterances of a scene, from being said until their answers were heard."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from .messages import Enter, SceneMessages
 
 @attrs.define(eq=False)
 class QueuedUtterance:
-    """Where it stands among all that is said in the scene.
+    """One utterance in the queue of a scene.
 
-    ``scope`` ends its waiting: its listener left, or it was ``cut``, which says why.
-    It is ``given`` the floor; ``handed`` to the NPC's session, or never will be;
-    ``told`` when its listener has the last event, or has left; ``over`` when they have
-    heard it; ``gone`` when everybody knows what was said, and another may speak.
+    ``scope`` ends its waiting: its listener has left, or it was ``cut`` for the reason
+    given there. These events are set in order: ``given`` when its turn comes;
+    ``handed`` when the NPC's session has it, or never will; ``told`` when the listener
+    has the last event, or has left; ``over`` when the listener has heard the answer;
+    ``gone`` when all others were told, and the next one may begin.
     """
 
     said: Enter
@@ -54,53 +55,54 @@ class QueuedUtterance:
 
     @property
     def speaker(self) -> str:
+        """The speaker's name."""
         return self.said.speaker
 
     @property
     def own(self) -> bool:
-        """Whether the NPC speaks for itself."""
+        """True if the NPC speaks for itself."""
         return self.said.script is None
 
     @property
     def dm(self) -> bool:
-        """Whether whoever directs the scene says it."""
+        """True if the DM says it."""
         return self.said.dm
 
     @property
     def npc(self) -> str:
-        """Who is meant."""
+        """The addressed NPC."""
         return self.id.npc
 
     def goes_to(self, npc: NpcId) -> None:
-        """This one is meant."""
+        """Set the addressed NPC."""
         self.id = npc
 
     def end_because(self, why: str) -> bool:
-        """Cut it, or have it not begin; False if it was cut before."""
+        """Interrupt it or prevent its turn; return False if that was done before."""
         if self.cut:
             return False
         self.cut = why
         self.scope.cancel(why)
-        self.over.set()  # what is left of it is not to be played
+        self.over.set()  # the rest of the answer is not to be played
         return True
 
     def post(self, event: TurnEvent) -> None:
-        """Tell the listener something that is not its session's to say."""
+        """Send the listener an event of the scene, which the session does not know."""
         self._news.append(event)
         self._arrived.set()
 
     def queue(self, position: int) -> None:
+        """Tell the listener its position in the queue; 1 is next."""
         self.post(Queued(**self.id.of(0), position=position))
 
     def hand_over(self) -> None:
-        """Its NPC has it, and says the rest."""
+        """Record that the NPC's session has it, and sends the remaining events."""
         self.begun = True
         self.handed.set()
         self._arrived.set()
 
     def end(self, why: str, *, failed: bool = False) -> None:
-        """If it was not begun it never will be. The listener is told so, if there
-        still is one."""
+        """End an utterance that was not handed over, and tell its listener why."""
         if self.handed.is_set():
             return
         waited = trio.current_time() - self.since
@@ -117,41 +119,42 @@ class QueuedUtterance:
         )
         self.handed.set()
         self.listener.ended.set()
-        # A session may have got it after all: then it is as if its listener had left.
+        # If a session got it nevertheless, its turn is cancelled as if the listener had
+        # left.
         self.listener.stream.cancel(why)
         self.listener.stream.leave()
 
     def heard(self, event: TurnEvent) -> None:
-        """The listener has got this."""
+        """Record that the listener has received this event."""
         if isinstance(event, Flush):
             self._flushed = True
         if isinstance(event, TurnDone):
             self.listened()
 
     def listened(self) -> None:
-        """The listener has the last event, and perhaps more to hear."""
+        """Record that the listener has the last event, and perhaps unplayed audio."""
         self.told.set()
         if self._flushed or self.listener.unplayed <= TOLERANCE:
             self.over.set()
 
     def leave(self, why: str) -> None:
-        """Nobody waits for it any more, nor listens to the rest."""
+        """Stop waiting: the listener is not interested any more."""
         self.scope.cancel(why)
         self.told.set()
         self.over.set()
 
     async def next_news(self) -> TurnEvent | None:
-        """What the scene has to say; None once the session says the rest."""
+        """Wait for the next event of the scene; None if the session sends the rest."""
         await self._arrived.until(lambda: bool(self._news) or self.handed.is_set())
         return self._news.popleft() if self._news else None
 
 
 @attrs.define(eq=False)
 class SceneTurn(Turn):
-    """A turn in a scene: its events begin with `Queued` if others are spoken to.
+    """A turn in a scene. Its first event is `Queued` if it has to wait.
 
-    ``turn`` of an event is 0 until the NPC begins. One that never does, because its
-    player went on or the NPC was muted, ends in a `TurnDone` all the same.
+    ``turn`` of an event is 0 until the NPC begins. A turn that never begins, because
+    its player went on or the NPC was muted, ends with a `TurnDone`, too.
     """
 
     _place: QueuedUtterance = attrs.field(kw_only=True)
@@ -163,22 +166,22 @@ class SceneTurn(Turn):
         traceback: TracebackType | None,
     ) -> None:
         await super().__aexit__(kind, error, traceback)
-        if self._place.over.is_set():  # else the rest is still played
+        if self._place.over.is_set():  # otherwise the rest is still played
             with trio.move_on_after(FAREWELL, shield=True):
                 await self._place.gone.wait()
 
     @property
     def npc(self) -> str:
-        """Who is meant; known once the block was entered."""
+        """The addressed NPC; known once the block was entered."""
         return self._place.npc
 
     @property
     def spoken_text(self) -> str:
-        """What was said, as far as it is known."""
+        """The words that were said, as far as they are known."""
         return self._listener.text or self._place.said.text
 
     def interrupt(self, reason: str) -> None:
-        """Have the NPC stop; its last event is still to come."""
+        """Interrupt the NPC; its last event is still to come."""
         self._listener.stream.cancel(reason)
 
     async def __anext__(self) -> TurnEvent:
@@ -197,13 +200,14 @@ class SceneTurn(Turn):
         return event
 
     def played(self, ms: float) -> None:
+        """Report how much was played; see `Turn.played`."""
         super().played(ms)
         if self._place.told.is_set():
             self._place.listened()
 
     def _leave(self) -> None:
         super()._leave()
-        if not self._place.told.is_set():  # else the rest may still be played
+        if not self._place.told.is_set():  # otherwise the rest may still be played
             self._place.leave("the listener left")
 
 
@@ -213,10 +217,13 @@ def turn_of(
     said: Enter,
     listener: Listener | None = None,
 ) -> SceneTurn:
-    """The turn that begins by entering the scene.
+    """Return the turn that begins by entering the scene.
 
     Args:
-      listener: of a turn that has begun already.
+      scene: the scene's mailbox.
+      handover: passes the utterance to the scene.
+      said: the message.
+      listener: the listener of a turn that has begun already; None makes a new one.
     """
     place = QueuedUtterance(said, Listener() if listener is None else listener)
 

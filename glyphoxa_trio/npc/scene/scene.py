@@ -1,4 +1,4 @@
-"""A scene, as an embedder or whoever directs it holds it."""
+"""A scene as an embedder or the DM holds it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from .messages import (
 )
 from .queued_utterance import SceneTurn, turn_of
 
-# Taking a message is quick; telling all NPCs something takes each of them a moment.
+# Accepting a message is quick, but telling all NPCs takes each of them a moment.
+# Seconds.
 _PATIENCE: Final = 10.0
 
 
-# Makes an ear for this speaker in this scene, if anything there can hear.
+# Makes an ear for this speaker in this scene; None if no NPC can hear.
 OpenSceneEar: TypeAlias = "Callable[[Scene, str], MicrophoneInput | None]"
 
 
@@ -45,7 +46,7 @@ OpenSceneEar: TypeAlias = "Callable[[Scene, str], MicrophoneInput | None]"
 class Scene:
     """Several NPCs and players in one place. Usable from any task of the run.
 
-    Names of NPCs may be cut short, as in `Runtime.npc`, and raise what that raises;
+    Names of NPCs may be shortened as in `Runtime.npc`, and raise the same errors;
     `NotHere` if the NPC is not in this scene.
     """
 
@@ -56,7 +57,7 @@ class Scene:
 
     @property
     def name(self) -> str:
-        """Of nobody: who is meant is found out each time."""
+        """Empty: a scene speaks with no name of its own."""
         return ""
 
     def say(
@@ -68,27 +69,30 @@ class Scene:
         tier: Tier | None = None,
         dm: bool = False,
     ) -> SceneTurn:
-        """Say something to whoever is meant; enter the turn to hear the answer.
+        """Say something to the addressed NPC; enter the turn to hear the answer.
 
-        Entering raises `NobodyAddressed` if that cannot be told, its kind `NpcMuted` if
-        whoever is meant says nothing, `SceneFull` if too many wait. While others are
-        answered the turn waits, with a `Queued` first. The same speaker's next
-        utterance interrupts it, whoever that is for.
+        Entering raises `NobodyAddressed` if the addressee cannot be determined, its
+        subclass `NpcMuted` if the addressed NPC is muted, and `SceneFull` if too many
+        utterances wait. While others are answered the turn waits, with a `Queued`
+        first. Another utterance of the same speaker interrupts it, whichever NPC that
+        addresses.
 
         Args:
-          to: the NPC that is meant, whatever the text says.
-          tier: the DM's override of the tier for this utterance (D2).
-          dm: whoever directs the scene says it: before the players who wait.
+          text: what is said.
+          speaker: the name of the speaker.
+          to: the addressed NPC, whatever the text says.
+          tier: the DM's choice of the tier for this utterance.
+          dm: the DM says this, and comes before the players who wait.
         """
         check_text(text=text, speaker=speaker, to=to or "")
         check_tier(tier)
         return self._turn(Enter(text=text, speaker=speaker, tier=tier, to=to, dm=dm))
 
     def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
-        """Have the NPC say ``text`` as it stands: no model, no tools.
+        """Have the NPC say ``text`` literally, without model and tools.
 
-        Before the players who wait, and in place of what it says itself just now; also
-        if it is muted. It remembers the words as its own.
+        It comes before the players who wait, and interrupts what the NPC says itself;
+        it is said even if the NPC is muted. The NPC remembers the words as its own.
         """
         check_text(npc=npc, text=text, speaker=speaker)
         return self._turn(Enter(speaker=speaker, script=text, to=npc, dm=True))
@@ -102,7 +106,7 @@ class Scene:
         return turn_of(self._door, self._handover, said)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
-        """Who would be meant by ``text`` now, and how that is told. It leaves no trace.
+        """Return the NPC that ``text`` would address, and the rule. Changes nothing.
 
         Raises:
           NobodyAddressed: as entering the turn would.
@@ -111,16 +115,18 @@ class Scene:
         return await self._door.ask(Whom(text, speaker), within=_PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
-        """Tell whoever is meant what somebody is saying while they still speak, as
-        `Npc.hearing`; nothing while an NPC speaks."""
+        """Tell the addressed NPC what a speaker is saying, as `Npc.hearing`.
+
+        Does nothing while an NPC speaks.
+        """
         check_text(text=text, speaker=speaker)
         await self._door.ask(PartialUtterance(text, speaker), within=_PATIENCE)
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
-        """End what is being said; False if nothing was.
+        """End the running answer; return False if there is none.
 
         Args:
-          speaker: only what answers them.
+          speaker: end only an answer to this speaker.
         """
         check_text(speaker=speaker or "")
         return await self._door.ask(Silence(speaker), within=_PATIENCE)
@@ -128,68 +134,74 @@ class Scene:
     def voice(
         self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> AbstractAsyncContextManager[Voice]:
-        """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
+        """Speak to the addressed NPCs and hear them, as `Npc.voice`.
 
-        The sound goes to the NPC that this player talks to, if its model hears for
-        itself; else its words, through the recognizer, to whoever they name.
+        If the model of the NPC that this player talks to hears, it gets the audio.
+        Otherwise a recognizer gets it, and the words go to the NPC that they name.
 
         Raises:
-          CannotHear: if nothing here understands speech.
-          SpeechError: on entering, if what does cannot now.
+          CannotHear: no NPC here can hear, and no recognizer is configured.
+          SpeechError: on entering, if speech recognition fails.
         """
         ear = None if self._ears is None else self._ears(self, speaker)
         if ear is None:
             raise CannotHear(
-                "nobody can hear: configure speech.recognition, pass a recognizer to "
+                "no NPC can hear: configure speech.recognition, pass a recognizer to "
                 "open_runtime, or have an NPC whose engine is s2s"
             )
         return open_voice(ear, rate=rate, encoding=encoding, session=self.session)
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
-        """What this player says next is for this NPC, unless it names another.
+        """Address what this player says next to this NPC, unless it names another.
 
-        Returns its name.
+        Return the NPC's full name.
         """
         check_text(npc=npc, speaker=speaker)
         return await self._door.ask(TurnTo(npc, speaker), within=_PATIENCE)
 
     async def mute(self, npc: str) -> str:
-        """Have the NPC say nothing of its own: what it is saying is interrupted, and
-        nobody can speak to it. It hears everything. Returns its name."""
+        """Mute the NPC, and return its full name.
+
+        What it is saying is interrupted, and it cannot be spoken to. It hears
+        everything.
+        """
         check_text(npc=npc)
         return await self._door.ask(Mute(npc), within=_PATIENCE)
 
     async def unmute(self, npc: str) -> str:
+        """Let the NPC speak again. Return its full name."""
         check_text(npc=npc)
         return await self._door.ask(Mute(npc, muted=False), within=_PATIENCE)
 
     async def puppet(self, npc: str | None) -> str | None:
-        """Everything that follows is said to this NPC, whatever it names; None ends
-        that. ``to`` of `say` goes before it. Returns its name."""
+        """Address everything that follows to this NPC; None ends that.
+
+        ``to`` of `say` takes precedence. Return the NPC's full name.
+        """
         check_text(npc=npc or "")
         return await self._door.ask(Bind(npc), within=_PATIENCE)
 
     async def tell(self, *context: str) -> None:
-        """Tell all NPCs what holds in the scene, in place of what was told before."""
+        """Tell all NPCs the facts of the scene, in place of earlier ones."""
         for line in context:
             check_text(context=line)
         await self._door.ask(Tell(context), within=_PATIENCE)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
-        """Let all NPCs hear what somebody says that is not for them. None answers."""
+        """Tell all NPCs what a speaker says that is not for them. None answers."""
         check_text(speaker=speaker, text=text, to=to)
         await self._door.ask(LetHear(speaker, text, to), within=_PATIENCE)
 
     @property
     def idle(self) -> bool:
-        """Whether its actor is there and waits for something to do."""
+        """True if the scene's actor exists and has nothing to do."""
         ref = self._door.ref
         return ref is not None and ref.idle
 
     def dismiss(self) -> None:
-        """Accept nothing more; what was said before is still answered."""
+        """Accept no more; what was said before is still answered."""
         self._door.close()
 
     async def look(self) -> SceneStatistics:
-        """Who is here, who speaks, who waits, and what was said so far."""
+        """Return the state of the scene: NPCs, speaker, queue and counters."""
         return await self._door.ask(Look(), within=_PATIENCE)

@@ -1,7 +1,7 @@
-"""One NPC in one conversation.
+"""The session: one NPC in one conversation.
 
 `npc` is what an embedder holds, `messages` what the session can be asked, `actor` the
-session itself, `model_ear` a microphone at a model that hears for itself.
+session itself, and `model_ear` a microphone in front of a model that hears.
 """
 
 from .actor import NpcSession, open_session, run_session

@@ -1,10 +1,9 @@
-"""One NPC in one conversation: the actor that reads its mailbox and says whose turn it
-is.
+"""The actor of one NPC in one conversation: it reads the mailbox and orders the turns.
 
-One turn runs at a time (`TurnRunner`), in this actor's nursery. The same speaker's new
-utterance interrupts it; other speakers wait in a bounded queue (`TurnQueue`). Whatever
-goes wrong in a turn ends that turn, in an event; the session lives on. Above 300 lines:
-what it is told, what it goes by and whose turn it is are one state.
+One turn runs at a time (`TurnRunner`), in this actor's nursery. A new utterance of the
+same speaker interrupts the turn; other speakers wait in a bounded queue (`TurnQueue`).
+A failure in a turn ends that turn, with an event; the session continues. Above 300
+lines, because the messages, the settings and the order of turns are one state.
 """
 
 from __future__ import annotations
@@ -47,17 +46,19 @@ from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.turn_queue import QueueFull, TurnQueue
 
-# Whoever has not heard an answer by then is taken not to hear the rest. Seconds.
+# After this time the rest of an answer counts as never heard. Seconds.
 _HEARD_OUT: Final = 60.0
 
 
 @attrs.define(eq=False, kw_only=True)
 class NpcSession:
-    """One life of the actor. What outlives it is ``memory``.
+    """One life of the actor. ``memory`` outlives it.
 
     Args:
-      turns: where turns run, and what they do not wait for.
-      beside: where the engine does what goes on beside them.
+      memory: what the NPC remembers.
+      services: what the session borrows.
+      turns: runs turns, and the work that they do not wait for.
+      beside: runs the engine's work beside the turns.
     """
 
     memory: NpcMemory
@@ -68,9 +69,9 @@ class NpcSession:
     _queue: TurnQueue[Utterance] = attrs.field(init=False)
     _links: Links = attrs.field(init=False)
     _coming: Links | None = attrs.field(default=None, init=False)
-    # Whether the turn that runs counts as this process's work.
+    # Whether the running turn counts as work of this process.
     _works: bool = attrs.field(default=True, init=False)
-    # Who may still hear the rest of a turn that has ended, and since when.
+    # Listeners that may still hear the rest of a turn, and when the turn ended.
     _told: list[tuple[Listener, float]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -78,7 +79,9 @@ class NpcSession:
         self._links = self.services.links(self.settings, self.memory.id)
         self._queue = TurnQueue(
             self.settings.turn.queue,
-            lambda n: QueueFull(f"{n} wait for {self.settings.npc.name}"),
+            lambda n: QueueFull(
+                f"the queue of {self.settings.npc.name} is full: {n} waiting"
+            ),
         )
         self.runner = TurnRunner(
             settings=self.settings,
@@ -93,8 +96,11 @@ class NpcSession:
 
     @property
     def idle(self) -> bool:
-        """Whether no turn runs or waits, nothing goes on beside, nobody is heard, and
-        what was said has been heard as far as it will be."""
+        """True if the session has nothing to do.
+
+        No turn runs or waits, no work runs beside, no microphone is attached, and what
+        was said has been heard as far as it will be.
+        """
         return (
             not self._turns.child_tasks
             and self.runner.engine.idle
@@ -114,7 +120,7 @@ class NpcSession:
 
     @property
     def settings(self) -> SessionSettings:
-        """What holds now; for the turn that runs, if one does."""
+        """The current settings; for the running turn, if there is one."""
         return self.memory.settings
 
     async def read(self, inbox: Inbox[SessionMessages]) -> None:
@@ -132,7 +138,8 @@ class NpcSession:
     async def _read(self, inbox: Inbox[SessionMessages]) -> None:
         memory, runner = self.memory, self.runner
         async for call in inbox:
-            if isinstance(call.request, Preview):  # nobody waits for the selector
+            # other messages do not wait for the selector
+            if isinstance(call.request, Preview):
                 self._turns.start_soon(self._preview, call, call.request.text)
                 continue
             with call.answering():
@@ -190,7 +197,7 @@ class NpcSession:
             tier, _ = await tiers.tier_of(text, self.settings, commit=False)
             call.reply(tier)
 
-    # What it goes by.
+    # The settings.
 
     @property
     def _running(self) -> bool:
@@ -201,7 +208,7 @@ class NpcSession:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Do what had to wait until no turn runs."""
+        """Apply what had to wait until no turn runs."""
         links, self._coming = self._coming, None
         if not self.memory.catch_up():
             return
@@ -217,7 +224,7 @@ class NpcSession:
         engine.instruct()
 
     def _engine(self) -> TurnEngine:
-        """What answers from now on."""
+        """Make the engine that answers from now on."""
         live, llm, services = self._links.live, self._links.llm, self.services
         if live is None:
             return TextEngine(self.settings, FastModel(self._links.fast or llm))
@@ -242,11 +249,11 @@ class NpcSession:
         self._beside.start_soon(engine.converse)
         return engine
 
-    # Whose turn it is.
+    # The order of turns.
 
     def _utterance(self, say: Say) -> Utterance:
         listener = self.services.handover.take(say.listener, Listener)
-        if listener is None:  # they have left before this was read
+        if listener is None:  # the listener has left before this was read
             listener = Listener()
             listener.stream.leave()
         return Utterance(
@@ -260,13 +267,17 @@ class NpcSession:
         )
 
     def _accept(self, utterance: Utterance) -> None:
-        """Somebody says this. Raises `QueueFull` to them."""
+        """Accept an utterance: begin its turn, or queue it.
+
+        Raises:
+          QueueFull: too many utterances wait.
+        """
         current = self._queue.running
         if self._come(utterance, interrupts=self._queue.interrupts(utterance)):
             return
         if utterance.dm:
             if current is not None and current.own:
-                current.interrupt("somebody speaks as this NPC")
+                current.interrupt("the DM speaks as this NPC")
             return
         queued = Queued(
             **self.memory.id.of(utterance.number),
@@ -276,22 +287,25 @@ class NpcSession:
         utterance.stream.post(queued)
 
     def _spoken(self, utterance: Utterance) -> None:
-        """The model has heard something: that is an utterance like any other. It has
-        stopped already, whomever it answered, unless it speaks by itself."""
+        """Accept an utterance that the model has heard.
+
+        The model has stopped speaking already, whichever speaker it answered, unless
+        the utterance is a report of its own.
+        """
         try:
             reports = (
                 utterance.interaction is not None and utterance.interaction.reports
             )
             self._come(utterance, interrupts=not reports)
         except QueueFull as full:
-            self.services.warn(f"not answered, but spoken: {full}")
+            self.services.warn(f"an utterance was not answered: {full}")
             utterance.accepted(self.memory.number())
             self.runner.engine.decline(utterance)
             utterance.interrupt(str(full))
         self._turns.start_soon(self._live, utterance)
 
     def _come(self, utterance: Utterance, *, interrupts: bool) -> bool:
-        """Into the queue; whether it has its turn now, or has interrupted another."""
+        """Add to the queue; return True unless the utterance has to wait."""
         current = self._queue.running
         superseded = self._queue.come(utterance, interrupts=interrupts)
         utterance.accepted(self.memory.number())
@@ -304,7 +318,7 @@ class NpcSession:
         return current is None or interrupts
 
     def _interrupt(self, speaker: str | None, *, everybody: bool) -> bool:
-        """End the turn that runs; with those that wait, if it is one speaker's."""
+        """End the running turn; of one speaker or all, also those that wait."""
         self.runner.speculator.drop("interrupted")
         for waiting in self._queue.waiting:
             if everybody or (speaker == waiting.speaker and waiting.own):
@@ -320,12 +334,12 @@ class NpcSession:
         services = self.services
         shed, shed_for = "", Fallback.OVERLOADED
         if utterance.scripted or utterance.scope.cancel_called:
-            pass  # what needs no model costs next to nothing
+            pass  # a turn without a model costs almost nothing
         elif shed := services.costs.refusal(self.memory.id):
             shed_for = Fallback.COST_CEILING
         elif self.runner.engine.asks(utterance):
             shed = services.activity.refusal()
-        # Else the model answers anyway: whoever refused that would only mute it.
+        # Otherwise the model answers in any case: refusing would only mute it.
         if not shed:
             self._works = self.runner.engine.asks(utterance)
             services.activity.begin(works=self._works)
@@ -334,7 +348,7 @@ class NpcSession:
         utterance.begin(shed, shed_for)
 
     async def _live(self, utterance: Utterance) -> None:
-        """One utterance until its turn has ended, whatever happens in between."""
+        """Run one utterance until its turn has ended, however it ends."""
         try:
             await self.runner.run(utterance)
         finally:
@@ -360,7 +374,7 @@ class NpcSession:
 async def open_session(
     memory: NpcMemory, services: Services
 ) -> AsyncGenerator[NpcSession]:
-    """A session that ends with the block, when the turn that runs then has ended."""
+    """Open a session; leaving the block waits for the running turn to end."""
     async with trio.open_nursery() as beside:
         async with trio.open_nursery() as turns:
             yield NpcSession(
@@ -372,6 +386,6 @@ async def open_session(
 async def run_session(
     inbox: Inbox[SessionMessages], memory: NpcMemory, services: Services
 ) -> None:
-    """The body of the actor: each life goes on with the same memory."""
+    """Run the body of the actor: each life continues with the same memory."""
     async with open_session(memory, services) as session:
         await session.read(inbox)

@@ -1,4 +1,4 @@
-"""What the session of an NPC can be asked and told."""
+"""The messages to the session of an NPC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 
 class SessionMessages:
-    """Whom all of these are for: the session of an NPC."""
+    """The marker of messages to the session of an NPC."""
 
 
 SessionRequest: TypeAlias = Request[SessionMessages, Any]
@@ -21,8 +21,11 @@ SessionRequest: TypeAlias = Request[SessionMessages, Any]
 
 @attrs.frozen
 class Say(Request[SessionMessages, int]):
-    """Asked: answer this, with the fields of an `Utterance`. ``listener`` was handed
-    over under that name. The reply, the turn's number, means that it runs or waits."""
+    """Ask for an answer to this, with the fields of an `Utterance`.
+
+    ``listener`` is the name under which the listener was handed over. The reply is the
+    number of the turn, and means that it runs or waits.
+    """
 
     text: str
     speaker: str
@@ -35,8 +38,10 @@ class Say(Request[SessionMessages, int]):
 
 @attrs.frozen
 class LendEar(Request[SessionMessages, bool]):
-    """Asked: let the model hear this speaker, whose `Microphone` was handed over under
-    that name; False if it does not hear."""
+    """Ask the model to hear this speaker; the reply is False if it cannot hear.
+
+    ``microphone`` is the name under which the `Microphone` was handed over.
+    """
 
     speaker: str
     microphone: str
@@ -44,14 +49,14 @@ class LendEar(Request[SessionMessages, bool]):
 
 @attrs.frozen
 class TakeEarBack(Request[SessionMessages, None]):
-    """Told: hear nobody any more, if it was this one."""
+    """Stop hearing the microphone of this name."""
 
     microphone: str
 
 
 @attrs.frozen
 class Elevate(Request[SessionMessages, None]):
-    """Asked: raise the NPC's ceiling to ``tier`` for so many seconds (D2)."""
+    """Raise the NPC's ceiling to ``tier`` for this many seconds."""
 
     tier: Tier
     seconds: float
@@ -59,8 +64,11 @@ class Elevate(Request[SessionMessages, None]):
 
 @attrs.frozen
 class Interrupt(Request[SessionMessages, bool]):
-    """Asked: end the turn that is running, if one is; of this ``speaker`` only, if one
-    is named, and then those of theirs that wait, too; or of ``everybody``."""
+    """End the running turn; the reply is False if there was none.
+
+    If a ``speaker`` is named, only their turn is ended, and their waiting ones too.
+    If ``everybody`` is set, all turns are ended, running and waiting.
+    """
 
     speaker: str | None = None
     everybody: bool = False
@@ -68,7 +76,7 @@ class Interrupt(Request[SessionMessages, bool]):
 
 @attrs.frozen
 class Overhear(Request[SessionMessages, None]):
-    """Asked: remember that ``speaker`` said this, ``to`` somebody; say nothing."""
+    """Remember that ``speaker`` said this ``to`` another; do not answer."""
 
     speaker: str
     text: str
@@ -77,24 +85,24 @@ class Overhear(Request[SessionMessages, None]):
 
 @attrs.frozen
 class Situate(Request[SessionMessages, None]):
-    """Asked: know from now on that this holds in the scene, and nothing else of it."""
+    """Set the facts of the scene, in place of earlier ones."""
 
     context: tuple[str, ...]
 
 
 @attrs.frozen
 class Introduce(Request[SessionMessages, None]):
-    """Asked: put these values into prompt and greeting from now on (A32)."""
+    """Set template variables of prompt and greeting."""
 
     values: Mapping[str, str | None]
 
 
 @attrs.frozen
 class Configure(Request[SessionMessages, None]):
-    """Asked: be this from the next turn on.
+    """Use these settings from the next turn on.
 
-    A turn that runs ends as it began, but for what is taken away: that is gone at
-    the gate at once.
+    A running turn ends with its own settings, except for rights that are taken away:
+    the gate refuses those at once.
     """
 
     settings: SessionSettings
@@ -102,7 +110,7 @@ class Configure(Request[SessionMessages, None]):
 
 @attrs.frozen
 class Approve(Request[SessionMessages, bool]):
-    """Asked: settle an open question; the reply says whether it was open."""
+    """Answer an open question; the reply is False if it was not open."""
 
     question: str
     yes: bool
@@ -110,14 +118,14 @@ class Approve(Request[SessionMessages, bool]):
 
 @attrs.frozen
 class Preview(Request[SessionMessages, Tier]):
-    """Asked: the tier that this, perhaps unfinished, text would get; no trace."""
+    """Ask for the tier of this text, which may be incomplete. Changes nothing."""
 
     text: str
 
 
 @attrs.frozen
 class PartialSpeech(Request[SessionMessages, None]):
-    """Told: somebody is saying this, and has perhaps not finished."""
+    """Take note of a partial transcript: the speaker may not have finished."""
 
     text: str
     speaker: str

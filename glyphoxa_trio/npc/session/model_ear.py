@@ -1,8 +1,8 @@
-"""The ear of a speech-to-speech NPC: its model hears for itself (D23a).
+"""The ear of a speech-to-speech NPC, whose model hears the microphone itself.
 
-Audio goes to the model as it comes, or, if that is not to answer by itself, as far as
-it is speech; each utterance that the model has heard is a turn, and its events go to
-whoever holds the microphone.
+The model gets the audio as it comes, or only the speech in it if the model must be
+asked to answer. Each utterance that the model has heard is a turn, whose events go to
+the holder of the microphone.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ if TYPE_CHECKING:
     from glyphoxa_trio.npc.voice import PlaybackOutput, Which
     from glyphoxa_trio.providers.endpointing import Endpointing
 
-# Turns whose audio may still be playing.
+# How many turns are kept whose audio may still be playing.
 _REMEMBERED: Final = 32
 
 
 @attrs.define(eq=False)
 class ModelEar:
-    """One speaker's microphone at a model that hears. ``rate`` is what is wanted.
+    """One speaker's microphone in front of a model that hears.
 
     Args:
-      asks: the model is told when somebody speaks, which is found so.
-      minimum: what an interruption has to be then.
+      npc: the NPC.
+      speaker: the speaker's name.
+      rate: the sample rate that the model wants, in Hz.
+      asks: how speech is detected here, if the model must be told of it; None leaves
+        detection to the model.
+      minimum: how long an interruption must be, with ``asks``.
     """
 
     npc: Npc
@@ -57,12 +61,12 @@ class ModelEar:
     _over: bool = attrs.field(default=False, init=False)
 
     def hear(self, pcm: bytes) -> None:
-        """Take a piece of audio; while there is no socket the newest is kept."""
+        """Take a piece of audio; while there is no socket, only the newest is kept."""
         if self._microphone is not None and pcm:
             self._microphone.hear(pcm)
 
     def played(self, heard: Mapping[Which, float]) -> None:
-        """So many seconds of these turns' audio were heard in all."""
+        """Report how many seconds of these turns' audio were heard in all."""
         self._reported = heard
         for turn, listener in self._turns.items():
             listener.played(heard.get(turn, 0.0))
@@ -73,10 +77,10 @@ class ModelEar:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Hear until cancelled; then what runs is interrupted.
+        """Hear until cancelled; then the running turn is interrupted.
 
         Raises:
-          MicrophoneTaken: before it has started, if another one is heard.
+          MicrophoneTaken: before it has started, if another microphone is attached.
         """
         self._output = output
 
@@ -99,32 +103,32 @@ class ModelEar:
                         await self._relay(running, output)
                         self._running = None
                     self._end(output)
-                    nursery.cancel_scope.cancel("it is not heard any more")
+                    nursery.cancel_scope.cancel("the microphone was detached")
             finally:
                 for listener in (*filter(None, [self._running]), *self._waiting):
                     listener.stream.cancel("the microphone is switched off")
                     listener.stream.leave()
 
-    # Whom its speaker would interrupt.
+    # The turn that the speaker would interrupt.
 
     @property
     def _now(self) -> list[Which]:
-        """The turn that is handed out, if one is."""
+        """The turn that is being delivered, if there is one."""
         running = self._running
         return [] if running is None else [(self.npc.name, running.number)]
 
     @property
     def busy(self) -> bool:
-        """Whether the NPC answers, or is still played."""
+        """True while the NPC answers, or its answer is still played."""
         waits = self._running is not None or bool(self._waiting)
         return waits or self._output.is_heard(())
 
     def hold(self) -> None:
-        """Nothing is played until it is known what the speaker does."""
+        """Pause playback until it is known whether the speaker interrupts."""
         self._output.hold(self._now)
 
     def resume(self) -> None:
-        """It was nothing."""
+        """Continue playback: it was no interruption."""
         self._output.resume()
 
     async def _relay(self, listener: Listener, output: PlaybackOutput) -> None:
@@ -135,18 +139,21 @@ class ModelEar:
         listener.stream.leave()
 
     async def _next(self) -> Listener | None:
-        """The next turn; None if no more turns will come."""
+        """Wait for the next turn and return it; None if no more turns will come."""
         await self._arrived.until(lambda: bool(self._waiting) or self._over)
         return self._waiting.popleft() if self._waiting else None
 
     def _gone(self) -> None:
-        """The model does not hear this microphone any more."""
+        """Stop: the model no longer hears this microphone."""
         self._microphone = None
         self._over = True
         self._arrived.set()
 
     def _end(self, output: PlaybackOutput) -> None:
-        detail = f"{self.npc.name} hears in another way now: open the microphone again"
+        detail = (
+            f"{self.npc.name} has another configuration of hearing:"
+            " open the microphone again"
+        )
         output.post(
             HearingFailed(
                 **output.of(self.npc.name),
@@ -158,7 +165,7 @@ class ModelEar:
         output.end(SpeechError(detail))
 
     def _spoken(self, listener: Listener) -> None:
-        """The model has heard something: a turn begins."""
+        """Take a turn that begins with what the model has heard."""
         self._waiting.append(listener)
         self._arrived.set()
         self._turns[self.npc.name, listener.number] = listener

@@ -1,10 +1,10 @@
 """An NPC as an embedder holds it: say something, listen, leave.
 
-async with npc.say("Roll 2d6+3 for me") as turn:
-    async for event in turn:
-        ...
+    async with npc.say("Roll 2d6+3 for me") as turn:
+        async for event in turn:
+            ...
 
-Above 300 lines, because each way to reach an NPC says what it does and what it raises.
+Above 300 lines, because each way to reach an NPC says what it does and raises.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
-# An NPC takes an utterance at once or says that its queue is full. Seconds.
+# An NPC accepts an utterance at once or reports that its queue is full. Seconds.
 PATIENCE = 5.0
-# How long leaving a turn waits for its last event to be remembered. Seconds.
+# How long leaving a turn waits until its last event is remembered. Seconds.
 FAREWELL = 1.0
 
 
 class CannotHear(GlyphoxaError):
-    """This NPC has no ear: it can be spoken to in text."""
+    """This NPC has no ear: it can only be spoken to in text."""
 
 
 class TurnNotOver(GlyphoxaError):
-    """The turn ended without its last event: its session was closed."""
+    """The turn ended without its last event, because its session was closed."""
 
 
 @attrs.define(eq=False)
 class Turn:
-    """One answer, as events. Made by `Npc.say`, entered once.
+    """One answer, as events. Made by `Npc.say`; entered once.
 
-    Leaving the block before the end is the interruption: the model is hung up
-    on, and running tools are treated by their policy (D12a). A sentence counts as
-    delivered once the next event is asked for, or once it was `played`.
+    Leaving the block before the end interrupts the turn: the model's request is closed,
+    and running tools are treated by their own policy. A sentence counts as delivered
+    once the next event is asked for, or once it was `played`.
     """
 
     _say: Callable[[], Awaitable[object]]
@@ -97,7 +97,7 @@ class Turn:
         try:
             await self._say()
         except BaseException:
-            self._leave()  # it may have been accepted in this very moment
+            self._leave()  # the turn may have been accepted at this very moment
             raise
         return self
 
@@ -117,15 +117,15 @@ class Turn:
 
     @property
     def delivered(self) -> str:
-        """What was heard so far: that much the NPC will remember of its words."""
+        """The part of the answer heard so far; so much the NPC will remember."""
         return self._listener.heard
 
     def played(self, ms: float) -> None:
-        """Report how much of this turn's `Speech` was played, in all, since it began.
+        """Report how many milliseconds of this turn's `Speech` were played in all.
 
-        From the first report on, only what was played counts as delivered (`aloud`):
-        report 0 before you play anything. Also after the turn has ended, until all of
-        it was played. More than was given out is all of it.
+        From the first report on, only what was played counts as delivered (`aloud`), so
+        report 0 before you play anything. Reports count after the turn has ended, too,
+        until all of it was played. A report of more than was sent means all of it.
         """
         self._listener.played(seconds(ms))
 
@@ -141,10 +141,10 @@ class Turn:
         return event
 
     async def finish(self) -> TurnDone:
-        """Listen to the end; the last event has the text, outcomes and timings.
+        """Listen to the end, and return the last event: text, outcomes, timings.
 
         Raises:
-          TurnNotOver: if the session was closed before that.
+          TurnNotOver: the session was closed before that.
         """
         async for _ in self:
             pass
@@ -170,6 +170,7 @@ class Npc:
 
     @property
     def name(self) -> str:
+        """The NPC's full name."""
         return self.config.name
 
     def say(
@@ -178,25 +179,27 @@ class Npc:
         """Say something to the NPC; enter the turn to hear the answer.
 
         Args:
-          speaker: who says it. The same speaker's next utterance interrupts,
-            another's waits.
-          tier: the DM's override of the tier for this utterance (D2); it does
-            not lift the NPC's own ceiling.
+          text: what is said.
+          speaker: the name of the speaker. Another utterance of the same speaker
+            interrupts the turn; other speakers' utterances wait.
+          tier: the DM's choice of the tier for this utterance. It does not lift the
+            NPC's own ceiling.
         """
         check_text(text=text, speaker=speaker)
         check_tier(tier)
         return self._turn(text, speaker, tier=tier)
 
     def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
-        """Say ``text`` as the NPC: its words as they stand, no model, no tools.
+        """Say ``text`` as the NPC: these words literally, without model and tools.
 
-        What it was saying by itself is interrupted. It remembers the words as its own.
+        What the NPC was saying itself is interrupted. It remembers the words as its
+        own.
         """
         check_text(text=text, speaker=speaker)
         return self._turn("", speaker, script=text)
 
     def greet(self, *, speaker: str = "player") -> Turn:
-        """Have it say its greeting, if it has one and nothing has been said yet."""
+        """Have the NPC say its greeting, if it has one and no turn came before."""
         check_text(speaker=speaker)
         return self._turn("", speaker, greets=True)
 
@@ -211,20 +214,25 @@ class Npc:
         return Turn(say, listener)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
-        """Let it hear what somebody says to somebody else. It says nothing to that,
-        and knows it in its next turn; so does every engine."""
+        """Let the NPC hear what ``speaker`` says ``to`` another listener.
+
+        The NPC does not answer, and knows it in its next turn, with every engine.
+        """
         check_text(speaker=speaker, text=text, to=to)
         await self._door.ask(Overhear(speaker, text, to), within=PATIENCE)
 
     async def set_scene(self, *context: str) -> None:
-        """Tell it what holds where it is, in place of what was told before."""
+        """Tell the NPC the facts of its scene, in place of earlier ones."""
         for line in context:
             check_text(context=line)
         await self._door.ask(Situate(context), within=PATIENCE)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to the template variables of its prompt and greeting (A32), such
-        as ``caller_name``. Those that were given before and are not named stay."""
+        """Set template variables, such as ``caller_name``, of prompt and greeting.
+
+        Variables that were set before and are not named keep their values; None unsets
+        one.
+        """
         check_values(values)
         texts = {x: None if y is None else str(y) for x, y in values.items()}
         await self._door.ask(Introduce(texts), within=PATIENCE)
@@ -235,33 +243,33 @@ class Npc:
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
 
-        Returns False if it was not open any more: answered, expired, withdrawn.
+        Return False if it was no longer open: answered, expired or withdrawn.
         """
         check_text(question=question)
         return await self._door.ask(Approve(question, yes), within=PATIENCE)
 
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
-        """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
+        """Raise the NPC's ceiling to ``tier`` for a while, as the DM."""
         check_tier(tier, optional=False)
         check_seconds(seconds)
         await self._door.ask(Elevate(tier, seconds), within=PATIENCE)
 
     async def tier_for(self, text: str) -> Tier:
-        """The tier that ``text`` would get if it were said now.
+        """Return the tier that ``text`` would get if it were said now.
 
-        For partial transcripts, as often as they come: it leaves no trace (D2).
+        Meant for partial transcripts, as often as they come: it changes nothing.
         """
         check_text(text=text)
         return await self._door.ask(Preview(text), within=PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
-        """Tell the NPC what somebody is saying while they still speak.
+        """Tell the NPC what a speaker is saying while they still speak.
 
-        For partial transcripts, as often as they come, each with all the words so
-        far; `say` follows with the final ones. If the configuration allows
-        ``speculation``, the turn may begin on words that stay the same for a moment:
-        it is taken over if they are what is said, else nobody notices. Returns at
-        once; while a turn runs it does nothing.
+        Meant for partial transcripts, as often as they come, each with all the words so
+        far; `say` follows with the final words. If the configuration allows
+        ``speculation``, the turn may begin on words that do not change for a moment. It
+        is used if they become the final words, and dropped without effect otherwise.
+        Returns at once; while a turn runs it does nothing.
         """
         check_text(text=text, speaker=speaker)
         await self._door.ask(PartialSpeech(text, speaker), within=PATIENCE)
@@ -269,17 +277,18 @@ class Npc:
     def voice(
         self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> AbstractAsyncContextManager[Voice]:
-        """Speak to the NPC, and hear it: a microphone and a loudspeaker (`voice`).
+        """Speak to the NPC and hear it: a microphone and a loudspeaker (`voice`).
 
         Args:
-          speaker: whose microphone it is, as in `say`. Each has their own.
-          rate: of what it gives, in Hz.
-          encoding: ``pcm``, or G.711 as telephones give it: ``pcmu`` or ``pcma``, at
-            8000 Hz. What is to be played is PCM16 all the same (`providers.g711`).
+          speaker: the name of the speaker, as in `say`. Each speaker has one
+            microphone.
+          rate: the sample rate of the microphone, in Hz.
+          encoding: ``pcm``, or G.711 as telephones send it: ``pcmu`` or ``pcma``, at
+            8000 Hz. Playback is PCM16 in any case (`providers.g711`).
 
         Raises:
-          CannotHear: if nothing here understands speech.
-          SpeechError: on entering, if what does cannot now.
+          CannotHear: no speech recognition is configured.
+          SpeechError: on entering, if speech recognition fails.
         """
         ear = None if self._ears is None else self._ears(self, speaker)
         if ear is None:
@@ -293,56 +302,59 @@ class Npc:
     async def attach_microphone(
         self, speaker: str, microphone: Microphone
     ) -> AsyncGenerator[RealtimeConversation]:
-        """Let its model hear this speaker inside the block; yields what takes sound.
+        """Let the NPC's model hear this speaker; yield what takes the audio.
 
         Raises:
-          MicrophoneTaken: if it hears somebody already.
-          CannotHear: if its model does not hear for itself.
+          MicrophoneTaken: another microphone is attached.
+          CannotHear: its model does not hear for itself.
         """
         with self._handover.offered(microphone) as name:
             try:
                 request = LendEar(speaker, name)
                 hears = await self._door.ask(request, within=PATIENCE)
                 if not hears or microphone.live is None:
-                    raise CannotHear(f"the model of {self.name} does not hear")
+                    raise CannotHear(f"the model of {self.name} takes no audio")
                 yield microphone.live
             finally:
                 with suppress(GlyphoxaError):
                     self._door.tell(TakeEarBack(name))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
-        """End the turn that is running; False if none was.
+        """End the running turn; return False if there was none.
 
         Args:
-          speaker: only what answers them, with what they said and that waits.
+          speaker: end only the turn that answers this speaker, and drop their waiting
+            ones.
         """
         check_text(speaker=speaker or "")
         return await self._door.ask(Interrupt(speaker), within=PATIENCE)
 
     async def become(self, settings: SessionSettings) -> Npc:
-        """This NPC, its conversation included, as another configuration has it."""
+        """Return this NPC, with its conversation, under another configuration."""
         await self._door.ask(Configure(settings), within=PATIENCE)
         return attrs.evolve(self, config=settings.npc, grant=settings.grant)
 
     @property
     def idle(self) -> bool:
-        """Whether its actor is there and waits for something to do."""
+        """True if the NPC's actor exists and has nothing to do."""
         ref = self._door.ref
         return ref is not None and ref.idle
 
     @property
     def untouched(self) -> bool:
-        """Whether its actor was never told anything."""
+        """True if the NPC's actor was never sent a message."""
         ref = self._door.ref
         return ref is not None and ref.untouched
 
     async def end(self) -> None:
-        """Interrupt what runs and what waits, and accept nothing more. Returns when
-        all of that has ended, or after a few seconds."""
+        """Interrupt the running and the waiting turns, and accept no more.
+
+        Returns when all turns have ended, or after a few seconds.
+        """
         with suppress(GlyphoxaError):
             await self._door.ask(Interrupt(everybody=True), within=PATIENCE)
         await self._door.stop(within=PATIENCE)
 
     def dismiss(self) -> None:
-        """Accept nothing more; what was said before is still answered."""
+        """Accept no more; what was said before is still answered."""
         self._door.close()

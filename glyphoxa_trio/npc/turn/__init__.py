@@ -1,5 +1,5 @@
-"""One turn, from the moment it begins until its last event.
+"""One turn of an NPC, from its beginning to its last event.
 
-`runner` lives through a turn; `state` is what an engine works with; `output` is where
-its events go; `tool_round` runs the calls of one response. Engines are in `engines`.
+`runner` runs a turn; `state` is what an engine works with; `output` delivers the turn's
+events; `tool_round` runs the calls of one response. Engines are in `engines`.
 """

@@ -1,7 +1,8 @@
-"""What answers an NPC's turns: one for all that is written, one that hears and speaks.
+"""The base class of engines, which answer an NPC's turns.
 
-The runner knows this class alone; what it does is what an engine does that has nothing
-to keep between turns.
+There is an engine for everything that is written, and one for models that hear and
+speak. The runner knows only this class; its methods do what an engine without state
+between turns does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 
 class MicrophoneTaken(GlyphoxaError):
-    """A speech-to-speech model hears one microphone at a time."""
+    """Another microphone is attached, and the model hears only one at a time."""
 
 
 def _nobody() -> None:
@@ -32,13 +33,13 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class Microphone:
-    """A speaker whom the model of an NPC hears. Handed over to its session.
+    """A speaker whom the NPC's model hears. Handed over to the NPC's session.
 
     Args:
-      spoken: told of each turn that this begins, by whoever listens to it.
-      interrupted: whoever plays what the NPC says is told when the speaker goes on.
-      gone: the model does not hear the speaker any more, because another configuration
-        lets the NPC hear in another way.
+      spoken: called with the listener of each turn that this microphone begins.
+      interrupted: called when the speaker interrupts; the NPC's playback should stop.
+      gone: called when the model no longer hears the speaker, because a new
+        configuration lets the NPC hear in another way.
     """
 
     spoken: Callable[[Listener], None]
@@ -47,101 +48,108 @@ class Microphone:
     live: RealtimeConversation | None = attrs.field(default=None, init=False)
 
     def reaches(self, live: RealtimeConversation) -> None:
-        """What it hears goes there."""
+        """Send the audio to this conversation."""
         self.live = live
 
 
 Understood = Callable[[str], Awaitable[None]]
-"""Told of the final words of a turn, if they come only when it has begun."""
+"""Called with the final words of a turn, if they come after its beginning."""
 
 
 @attrs.define(eq=False)
 class TurnEngine:
-    """How one NPC answers, from one configuration to the next of the same kind."""
+    """An engine of one NPC; it serves through reloads that need no other kind."""
 
     @property
     def speaks(self) -> bool:
-        """Whether it gives out audio itself."""
+        """True if the engine produces audio itself."""
         return False
 
     def mouths(self, synthesizer: Synthesizer | None) -> Sequence[Synthesizer]:
-        """Who can say now what no model says by itself, the best first."""
+        """Return the synthesizers that can say other words now, the best first.
+
+        These are words that no model says by itself, such as a greeting or a fallback
+        line.
+        """
         return () if synthesizer is None else (synthesizer,)
 
     @property
     def idle(self) -> bool:
-        """Whether it hears nobody, and nothing is owed to its model."""
+        """True if the engine hears no microphone and its model is owed nothing."""
         return True
 
     def tier(self, selected: Tier, ceiling: Tier, override: Tier | None) -> Tier:
-        """The tier of a turn whose words call for ``selected``."""
+        """Return the tier of a turn whose words call for ``selected``."""
         return min(selected, ceiling)
 
     @property
     def may_speculate(self) -> bool:
-        """Whether a turn begins with the request that a speculation makes."""
+        """True if a turn begins with the request that a speculation makes."""
         return False
 
     @property
     def live(self) -> RealtimeConversation | None:
-        """Its conversation with a model that hears and speaks."""
+        """The conversation with a model that hears and speaks, or None."""
         return None
 
     async def answer(
         self, turn: TurnState, utterance: Utterance, understood: Understood
     ) -> None:
-        """Answer once, inside the limits of the turn. Cancelling interrupts it."""
+        """Answer once, within the turn's limits. Cancelling interrupts it."""
         raise NotImplementedError
 
     async def converse(self) -> None:
-        """Do what goes on beside the turns, until cancelled or closed."""
+        """Run the engine's work beside the turns, until it is cancelled or closed."""
 
     def configure(self, settings: SessionSettings, links: Links) -> bool:
-        """Go by these from the next turn on; False if that needs another engine."""
+        """Use these settings from now on; return False if they need a new engine."""
         raise NotImplementedError
 
     def instruct(self) -> None:
-        """The prompt is another one."""
+        """Use the changed prompt."""
 
     def close(self) -> None:
-        """Another engine answers from now on."""
+        """Stop: another engine answers from now on."""
 
     def elevated(self) -> None:
-        """The slowest tier that may be used is another one for a while."""
+        """Use the changed ceiling: the slowest permitted tier."""
 
     def ignore_speech(self) -> None:
-        """The session is ending: nothing that is heard from now on is a turn."""
+        """Begin no more turns from speech, because the session is ending."""
 
     # Beside the turns.
 
     def overhear(self, line: Overheard) -> None:
-        """Somebody has said something to somebody else."""
+        """Take note of words that were said to another listener."""
 
     def told_elsewhere(self, exchange: Exchange) -> None:
-        """The NPC says words that are not the engine's: the DM's, or its greeting."""
+        """Take note of words of the NPC that are not the engine's.
+
+        These are the DM's words, or the greeting.
+        """
 
     def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
-        """Hear this speaker from now on; False if it does not hear.
+        """Hear this speaker from now on; return False if the engine cannot hear.
 
         Raises:
-          MicrophoneTaken: it hears somebody already.
+          MicrophoneTaken: another microphone is attached.
         """
         return False
 
     def take_back(self, name: str) -> None:
-        """Hear nobody, if it was this one."""
+        """Stop hearing the microphone with this name."""
 
     # Of one utterance.
 
     def asks(self, utterance: Utterance) -> bool:
-        """Whether its model waits to be asked for the answer."""
+        """Return True if the model must be asked to answer this utterance."""
         return True
 
     async def wait_transcript(self, utterance: Utterance) -> None:
-        """Wait a little for the words, if the turn is to be chosen by them."""
+        """Wait a short time for the words, if they decide how the turn is answered."""
 
     def decline(self, utterance: Utterance) -> None:
-        """It is not to be answered, and costs nothing more than it has."""
+        """Drop the utterance: it is not answered and causes no further cost."""
 
     def over(self, utterance: Utterance) -> None:
-        """Its turn has ended, or was never begun."""
+        """Take note that the utterance's turn has ended, or was never begun."""

@@ -1,4 +1,4 @@
-"""The end of a turn at which somebody listens."""
+"""The listener's end of a turn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from glyphoxa_trio.npc.s2s import Interaction
 
 @attrs.define(eq=False)
 class Listener:
-    """Made by whoever says something, and handed over before their message goes.
+    """The listener of one turn; made by the speaker and handed over before the message.
 
-    ``stream`` is how events come, and how the turn is cancelled, begun or not: by
-    leaving it. ``ended`` is set when the turn has ended and is remembered. Of the turn
-    it knows its ``number`` and what is heard of it, once that was accepted;
-    ``interaction`` if a model has heard it.
+    ``stream`` delivers the events. Leaving it cancels the turn, begun or not. ``ended``
+    is set when the turn has ended and is remembered. Once the turn was accepted, the
+    listener knows its ``number`` and what was heard of it, and its ``interaction`` if a
+    speech-to-speech model answers.
     """
 
     stream: Stream[TurnEvent] = attrs.field(factory=Stream)
@@ -39,7 +39,7 @@ class Listener:
     def hears(
         self, exchange: Exchange, number: int, interaction: Interaction | None
     ) -> None:
-        """It is the turn of that number, and this is what becomes of it."""
+        """Connect the listener to its accepted turn."""
         self.number, self.interaction = number, interaction
         self._exchange = exchange
         if self._played is not None:
@@ -50,8 +50,13 @@ class Listener:
         stream: Stream[TurnEvent],
         played: Callable[[Callable[[float], None], float], None] | None = None,
     ) -> None:
-        """Events come through another stream; nothing has come yet. What is played of
-        them is told to ``played``, with what to do when it counts."""
+        """Receive the events through another stream, before any event has come.
+
+        Args:
+          stream: the other stream.
+          played: called for each report of playback, with a function that accepts the
+            report and the seconds that were played; None accepts every report at once.
+        """
         if played is not None:
             self._report = partial(played, self._play)
         before, self.stream = self.stream, stream
@@ -59,7 +64,7 @@ class Listener:
             stream.cancel(before.cancelled)
 
     def played(self, seconds: float) -> None:
-        """So much of the turn's audio was heard, in all."""
+        """Report that this many seconds of the turn's audio were heard in all."""
         self._report(seconds)
 
     def _play(self, seconds: float) -> None:
@@ -69,15 +74,15 @@ class Listener:
 
     @property
     def text(self) -> str:
-        """What was said to the NPC, as far as it is understood."""
+        """The words said to the NPC, as far as they were understood."""
         return "" if self._exchange is None else self._exchange.text
 
     @property
     def heard(self) -> str:
-        """What was heard of its answer."""
+        """The part of the NPC's answer that was heard."""
         return "" if self._exchange is None else self._exchange.heard
 
     @property
     def unplayed(self) -> float:
-        """Seconds that are still to be heard, if somebody says what was played."""
+        """Seconds of audio that are still to be heard, if playback is reported."""
         return 0.0 if self._exchange is None else self._exchange.unplayed

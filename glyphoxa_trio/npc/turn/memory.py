@@ -1,6 +1,7 @@
-"""What one NPC keeps of its conversation from turn to turn. Pure.
+"""The memory of one NPC, which it keeps from turn to turn. Pure.
 
-It outlives the actor's lives, and goes through a `NpcSnapshot` to another actor.
+A memory outlives restarts of the session's actor, and moves to another actor by an
+`NpcSnapshot`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 _NOBODY_KNOWS: Final = (
-    "It was still going on when this conversation was set aside, and nobody knows what"
-    " came of it."
+    "It was still running when this conversation was suspended; its outcome is unknown."
 )
 
 
@@ -33,17 +33,17 @@ def _at_rest() -> bool:
 
 @attrs.define(eq=False)
 class NpcMemory:
-    """The history, and what the next turn has to know besides.
+    """The history of one NPC, and everything else that its next turn must know.
 
     Args:
-      settings: as they are now; those that are ``coming`` hold from the next turn on.
-      call_id: of this conversation, for templates.
-      session: whose it is.
+      settings: the current settings; ``coming`` are the settings from the next turn on.
+      call_id: the id of this conversation, for templates.
+      session: the session that it belongs to.
 
-    ``late`` are results of calls that went on after their turns; the next turn tells
-    them. ``left`` are those that still do, with their tools. ``pending`` are calls that
-    are not told yet; see `Caller`. ``shelf`` has the tools that were loaded; ``chosen``
-    says which tiers were.
+    ``late``: the results of calls that continued after their turns, for the next turn
+    to tell. ``left``: the calls that still run, with their tools. ``pending``: the
+    calls that are not told yet; see `Caller`. ``shelf``: the loaded tools. ``chosen``:
+    the tiers that were chosen before.
     """
 
     settings: SessionSettings
@@ -79,15 +79,15 @@ class NpcMemory:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing goes on that this will have to know of."""
+        """True if nothing is in progress that this memory will have to record."""
         return self._idle() and self.coming is None and not self.left
 
     def lives(self, idle: Callable[[], bool]) -> None:
-        """An actor goes by this from now on, which says whether it is ``idle``."""
+        """Serve this actor, whose ``idle`` returns True while it has nothing to do."""
         self._idle = idle
 
     def restore(self, kept: NpcSnapshot) -> None:
-        """Be as it was then, before the first turn."""
+        """Take over a snapshot, before the first turn."""
         self.turns, self._fallbacks = kept.turns, kept.fallbacks
         self.opening.restore(kept.opening)
         self._open()
@@ -98,7 +98,7 @@ class NpcMemory:
         self._elevation, self.chosen = kept.elevation, kept.chosen
 
     def snapshot(self) -> NpcSnapshot:
-        """What is kept of it; of what it costs it knows nothing."""
+        """Return a snapshot of everything but costs, which are kept elsewhere."""
         lost = [
             Outcome(
                 call=call,
@@ -130,8 +130,10 @@ class NpcMemory:
         )
 
     def catch_up(self) -> bool:
-        """Between two turns: go by the settings that are ``coming``, and by what was
-        said of prompt and greeting. Whether the prompt may be another one now."""
+        """Apply the coming settings and the changed values of prompt and greeting.
+
+        Called between two turns. Return True if the prompt may have changed.
+        """
         if (settings := self.coming) is not None:
             self._become(settings)
         elif not self._stale:
@@ -140,21 +142,21 @@ class NpcMemory:
         return True
 
     def go_over_to(self, settings: SessionSettings) -> None:
-        """Be configured so from the next turn on."""
+        """Use these settings from the next turn on."""
         self.coming = settings
 
     def set_scene(self, context: tuple[str, ...]) -> None:
-        """This holds where it is, from the next turn on."""
+        """Set the facts of the scene, from the next turn on."""
         self.opening.set_scene(context)
         self._stale = True
 
     def set_variables(self, values: Mapping[str, str | None]) -> None:
-        """Put these into prompt and greeting, from the next turn on."""
+        """Set template variables of prompt and greeting, from the next turn on."""
         self.opening.set_variables(values)
         self._stale = True
 
     def greet(self) -> str:
-        """The greeting, which is being said now and not before the conversation."""
+        """Return the greeting, which is said now instead of before the conversation."""
         self._stale = True
         return self.opening.greet()
 
@@ -163,7 +165,8 @@ class NpcMemory:
         self.opening.become(
             settings.npc, settings.template_defaults, begun=self.turns > 0
         )
-        # What an embedder has told of the scene counts until a reload says otherwise.
+        # The embedder's facts about the scene hold until a reload changes the
+        # configured ones.
         if settings.scene != before.scene:
             self.opening.set_scene(settings.scene)
 
@@ -176,19 +179,20 @@ class NpcMemory:
         )
 
     def number(self) -> int:
-        """Of the next turn."""
+        """Return the number of the next turn."""
         self.turns += 1
         return self.turns
 
     def choose(self, tier: Tier, now: float) -> None:
-        """A turn of this tier begins now."""
+        """Record that a turn of this tier begins now."""
         self.chosen = self.chosen.then(tier, now)
 
     def elevate(self, tier: Tier, *, until: float) -> None:
+        """Raise the ceiling to ``tier`` until that time on trio's clock."""
         self._elevation = tier, until
 
     def ceiling(self, settings: SessionSettings, now: float) -> Tier:
-        """The slowest tier that may be used now; an elevation only raises it."""
+        """Return the slowest tier that may be used now; an elevation only raises it."""
         own = settings.npc.budget_tier
         if self._elevation is not None:
             tier, until = self._elevation
@@ -197,28 +201,30 @@ class NpcMemory:
         return own
 
     def leave(self, call: ToolCall, tool: str) -> None:
-        """This call goes on after its turn."""
+        """Record that this call continues after its turn."""
         self.left.append((call, tool))
 
     def keep_late(self, outcome: Outcome) -> None:
-        """One of those has ended: the next turn tells."""
+        """Keep the outcome of such a call for the next turn to tell."""
         self.left = [x for x in self.left if x[0] is not outcome.call]
         self.late.append(outcome)
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """The lines to say when there is nothing to say."""
+        """The lines to say when there is no answer."""
         return self.settings.npc.fallback or self.settings.turn.fallback
 
     def fallback(self) -> str:
-        """The next of the lines to say when there is nothing to say."""
+        """Return the next of the lines to say when there is no answer."""
         lines = self.fallbacks
         self._fallbacks += 1
         return lines[(self._fallbacks - 1) % len(lines)]
 
     def tell(self, exchange: Exchange, *, settles: bool) -> None:
-        """This turn tells what was overheard, and what late calls came to. If that
-        ``settles`` them, those may be made again."""
+        """Have this turn tell what was overheard and the outcomes of late calls.
+
+        If that ``settles`` the calls, the model may make them again.
+        """
         self._told = tuple(self.late)
         exchange.tells(self._told)
         self.late.clear()
@@ -231,7 +237,9 @@ class NpcMemory:
         """Remember a turn that has ended.
 
         Args:
-          beside: while another one runs, which was begun before and is told first.
+          exchange: the turn.
+          beside: whether another turn is still running, which began before this one and
+            comes first in the history.
         """
         if beside:
             self._superseded.append(exchange)

@@ -1,4 +1,4 @@
-"""Where the events of one turn go: to its listener, to everybody, and aloud."""
+"""The delivery of one turn's events: to its listener, to all subscribers, and aloud."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from glyphoxa_trio.providers.speech import Synthesizer, VoiceStyle
 
 @attrs.define(eq=False)
 class TurnOutput:
-    """Of one turn. ``listener`` is how long an event waits to be taken, in seconds:
-    others wait for this NPC, so the turn is ended then. ``of``: what each event says of
-    whose it is."""
+    """The output of one turn.
+
+    ``listener``: how long an event waits for the listener to take it, in seconds; then
+    the turn is ended, because other speakers wait for this NPC. ``of``: the fields that
+    identify the turn in each of its events.
+    """
 
     id: NpcId
     utterance: Utterance
@@ -39,32 +42,34 @@ class TurnOutput:
 
     @property
     def turn(self) -> int:
-        """Its number."""
+        """The turn's number."""
         return self.utterance.number
 
     async def emit(self, event: TurnEvent, *, voiced: bool = False) -> None:
-        """Hand an event to everybody; waits while the listener is slow. ``voiced``:
-        the model of the turn says it by itself."""
-        # Nothing is given out after an interruption, however near it was.
+        """Deliver an event; wait while the listener is slow.
+
+        ``voiced``: the model of the turn speaks the event's text itself.
+        """
+        # After an interruption no further event is delivered, however close it was.
         await trio.lowlevel.checkpoint_if_cancelled()
         self.publish(event)
         await self._send(event)
         self._say_aloud(event, voiced=voiced)
 
     def post(self, event: TurnEvent) -> None:
-        """Likewise without waiting, for events inside a running tool clock."""
+        """Deliver an event without waiting, for code inside a running tool clock."""
         self.publish(event)
         self.utterance.stream.post(event)
         self._say_aloud(event)
 
     def publish(self, event: TurnEvent) -> None:
-        """Tell everybody but the listener."""
+        """Deliver an event to the subscribers, and not to the listener."""
         if isinstance(event, GIVEN_OUT):
             self._gave_out = True
         self._events.publish(event)
 
     def flush(self) -> None:
-        """What was given out is to stop, and what nobody has heard is taken back."""
+        """Stop playback: take back unheard events, and send a `Flush`."""
         if self._gave_out and not self._flushed:
             self._flushed = True
             utterance = self.utterance
@@ -78,7 +83,7 @@ class TurnOutput:
         voice: VoiceStyle,
         warn: Callable[[str], None],
     ) -> AsyncGenerator[None]:
-        """Say the sentences inside the block, as `Speaking` does."""
+        """Say the sentences inside the block aloud, as `Speaking` does."""
         aloud = SpokenAudio()
         self.utterance.exchange.is_aloud(aloud)
 
@@ -100,7 +105,7 @@ class TurnOutput:
             except Exception:
                 raise
             except BaseException:
-                self.flush()  # before a voice has let go
+                self.flush()  # before a voice has stopped
                 raise
 
     async def _send(self, event: TurnEvent, *, spare: int = 0) -> None:
@@ -109,6 +114,6 @@ class TurnOutput:
             self.utterance.interrupt("the listener stopped listening")
 
     def _say_aloud(self, event: TurnEvent, *, voiced: bool = False) -> None:
-        """What the listener has got; a voice says of it what can be said."""
+        """Have the voice speak what the listener has received."""
         if self._speaking is not None:
             self._speaking.take(event, voiced=voiced)

@@ -1,8 +1,8 @@
-"""The turns of one NPC, one after the other, each until its last event.
+"""Run the turns of one NPC, one after the other, each until its last event.
 
-A turn is turned away, or says words that are there already, or is answered by the
-engine. Whatever goes wrong ends that turn, in an event. Above 300 lines: all that a
-turn asks of its session is read beside the one place where it ends.
+A turn is turned away, or says words that exist already, or is answered by the engine.
+Any failure ends that turn, and its last event says so. Above 300 lines, because
+everything that a turn asks of its session is beside the one place where a turn ends.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ from .without_model import declined, scripted
 
 @attrs.define(eq=False, kw_only=True)
 class TurnRunner:
-    """Runs them. What it goes by is another one only when no turn runs.
+    """Runs turns. The settings change only while no turn runs.
 
     Args:
-      nursery: for what turns do not wait for.
-      asking: how many wait to be answered.
+      settings, links: the settings and models in use.
+      nursery: runs the work that turns do not wait for.
+      asking: returns how many utterances wait for an answer.
     """
 
     settings: SessionSettings
@@ -87,7 +88,7 @@ class TurnRunner:
     def configure(
         self, settings: SessionSettings, links: Links, engine: TurnEngine
     ) -> None:
-        """Go by these from the next turn on."""
+        """Use these settings, models and engine from the next turn on."""
         self.speculator.drop("another configuration")
         self.speculator.configure(settings.speculation)
         self._memory.fillers.configure(settings.filler)
@@ -96,20 +97,19 @@ class TurnRunner:
         self._narrower = None
 
     def narrow(self, settings: SessionSettings) -> None:
-        """What these settings, which come next, take away is gone from the turn that
-        runs at once."""
+        """Remove from the running turn, at once, what these settings do not permit."""
         self._narrower = settings
         if self._turn is not None:
             self._turn.narrow(settings.grant, self.tiers.ceiling(settings))
 
     def crashed(self, bug: Exception) -> None:
-        """The session ends for this reason: the turn that runs says so."""
+        """Record that this bug ends the session: the running turn reports it."""
         self._crash = bug
 
     async def run(self, utterance: Utterance) -> None:
-        """One utterance from when it was accepted, through its turn, to the last event.
+        """Run one accepted utterance, through its turn, until the last event.
 
-        Never raises but when cancelled: then that event says so, too.
+        Raises nothing unless it is cancelled; the last event is delivered even then.
         """
         began: float | None = None
         turn: TurnState | None = None
@@ -137,12 +137,13 @@ class TurnRunner:
                         failed = turn.error is not None
                         end = TurnEnd.FAILED if failed else TurnEnd.COMPLETED
                         error = str(turn.error) if failed else ""
-            if utterance.scope.cancelled_caught:  # also while the rest was said aloud
+            # possible even while the rest was said aloud
+            if utterance.scope.cancelled_caught:
                 end, error = TurnEnd.INTERRUPTED, ""
         except Exception as bug:  # border: a model's link is foreign code
             end, error = TurnEnd.FAILED, said(bug)
         finally:
-            if output is None:  # it never began
+            if output is None:  # the turn never began
                 output = self._output_of(utterance)
             if end is TurnEnd.INTERRUPTED:
                 output.flush()
@@ -189,17 +190,17 @@ class TurnRunner:
         )
 
     def _turn_away(self, output: TurnOutput, utterance: Utterance) -> None:
-        """Say a line instead of an answer, at once."""
+        """Say a fallback line at once, instead of an answer."""
         line = self._memory.fallback()
         utterance.exchange.begin_round().sentences.append(line)
         for event in declined(output.of, utterance, line):
             output.post(event)
 
     async def _recite(self, output: TurnOutput, utterance: Utterance) -> None:
-        """Say what there is to say already: the DM's words, or the greeting, once."""
+        """Say words that exist already: the DM's words, or the greeting."""
         memory, text = self._memory, utterance.script
         if utterance.greets:
-            first = utterance.number == 1  # nobody has spoken to it yet
+            first = utterance.number == 1  # no turn came before it
             text = memory.greet() if first else ""
         memory.conversation.tell_news(utterance.exchange)
         self.engine.told_elsewhere(utterance.exchange)
@@ -207,8 +208,9 @@ class TurnRunner:
             await output.emit(event)
 
     async def _prepare(self, output: TurnOutput, utterance: Utterance) -> TurnState:
-        """The turn, when everybody knows its tier, and it knows what it has to."""
-        # Words that are not understood yet choose again, and for good, when they are.
+        """Prepare the turn: choose and announce its tier, and gather its context."""
+        # If the words are not final yet, the tier is chosen again, and for good, when
+        # they are.
         heard = utterance.interaction
         certain = heard is None or heard.understood or not heard.automatic
         settings, host = self.settings, self._services.host
@@ -223,7 +225,7 @@ class TurnRunner:
         tier = self.engine.tier(selection.tier, ceiling, utterance.override)
         budget = host.settings.limits.ceiling(tier)
         exchange = utterance.exchange
-        # A model that speaks is told by its bridge, and later.
+        # A model that speaks is told of late calls by its bridge, and later.
         self._memory.tell(exchange, settles=not self.engine.speaks)
         await output.emit(
             TierSelected(
@@ -274,7 +276,7 @@ class TurnRunner:
         )
 
     async def _gather(self, exchange: Exchange, turn: int) -> Gathered | None:
-        """What providers of context have to add, within its time (`HotContext`)."""
+        """Ask the context providers, within the turn's time for them."""
         if self._services.context is None:
             return None
         moment = Moment(
@@ -286,7 +288,7 @@ class TurnRunner:
         return await self._services.context.gather(moment, within=within)
 
     async def _foresee(self, text: str, speaker: str) -> SpeculatedRequest:
-        """The turn that these words would begin now. It is not committed to."""
+        """Return the first request of a turn with these words. Changes nothing."""
         settings, memory = self.settings, self._memory
         tier, _ = await self.tiers.tier_of(text, settings, commit=False)
         exchange = Exchange(speaker, text, late=tuple(memory.late))
@@ -316,7 +318,7 @@ class TurnRunner:
         )
 
     def charge(self, turn: int, usage: Usage) -> None:
-        """Count what a response has taken, and tell of it."""
+        """Count the usage of a response, and deliver the event of its cost."""
         model = usage.model or self.links.llm.label
         id_ = self._memory.id
         event = self._services.costs.charge(id_, turn, usage, model=model)
@@ -326,15 +328,15 @@ class TurnRunner:
             self._services.events.publish(event)
 
     def charge_live(self, usage: Usage) -> None:
-        """What a speech-to-speech model has taken, in whatever turn."""
+        """Count the usage of a speech-to-speech model, in the current turn if any."""
         assert self.links.live is not None
         turn = 0 if self._output is None else self._output.turn
-        # Prices are by name, a label says where the model is, too.
+        # Prices go by name; the label also says where the model runs.
         name = usage.model or self.links.live.provider.label.partition(" at ")[0]
         self.charge(turn, attrs.evolve(usage, model=name))
 
     def switched(self, switched: Switched) -> None:
-        """Another speech-to-speech model goes on, in whatever turn."""
+        """Report that another speech-to-speech model continues."""
         turn = 0 if self._output is None else self._output.turn
         event = ModelSwitched(**self._memory.id.of(turn), **attrs.asdict(switched))
         if self._output is not None:
@@ -343,7 +345,7 @@ class TurnRunner:
             self._services.events.publish(event)
 
     def complained(self, complaint: Complaint) -> None:
-        """The server of a speech-to-speech model did not take something."""
+        """Warn that the server of a speech-to-speech model rejected a message."""
         self._services.warn(
             f"the model of {self.settings.npc.name} rejected a message:"
             f" {complaint.code}: {complaint.detail}"
@@ -355,7 +357,7 @@ class TurnRunner:
 
 
 def _words_come_late(output: TurnOutput, text: str, final: bool) -> None:
-    """What was spoken is understood when the turn is over already."""
+    """Publish the words of a spoken turn that is over already."""
     utterance = output.utterance
     utterance.understood(text)
     output.publish(

@@ -1,4 +1,4 @@
-"""What an NPC is configured as, and what its session borrows from the runtime."""
+"""The configuration of an NPC's session, and the services that it borrows."""
 
 from __future__ import annotations
 
@@ -28,18 +28,22 @@ from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 
 @attrs.frozen(kw_only=True)
 class SessionSettings:
-    """What holds for one NPC from its next turn on. A reload sends another one.
+    """The settings of one NPC from its next turn on. A reload sends new ones.
 
     Args:
-      grant: if it has an ``approver``, external tools that nobody approved are asked
-        about, by events and by the approver; without one they are refused at once.
-      defer_threshold: so many external tools are shown in full.
-      filler: what is said while tools are waited for.
-      overheard: so many lines of what others say to each other are remembered.
-      scene: what holds where it is. What an embedder has said of that (`Npc.set_scene`)
-        counts until a reload says something else.
-      template_defaults: for the variables of prompt and greeting that nobody gave a
-        value.
+      npc: the NPC's own configuration.
+      grant: what the NPC may use. If it has an ``approver``, the DM is asked about
+        external tools that were not approved, by events and by the approver; without
+        one they are refused at once.
+      turn: the limits of a turn.
+      defer_threshold: how many external tools are shown in full.
+      speculation: whether and when turns begin on partial transcripts.
+      filler: what is said while the turn waits for tools.
+      s2s: how a speech-to-speech model is used.
+      overheard: how many lines of what others say to each other are remembered.
+      scene: the facts of the scene. What the embedder has set (`Npc.set_scene`) counts
+        until a reload changes these.
+      template_defaults: values for variables of prompt and greeting that were not set.
     """
 
     npc: NpcConfig
@@ -56,10 +60,10 @@ class SessionSettings:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Links:
-    """The models that an NPC speaks with.
+    """The models that an NPC uses.
 
-    ``fast`` opens in a sentence cascade; None is ``llm``. ``live`` is the conversation
-    of a speech-to-speech NPC, which its session runs.
+    ``fast`` begins the answers of a sentence cascade; None means ``llm``. ``live`` is
+    the conversation of a speech-to-speech NPC, which its session runs.
     """
 
     llm: LLM
@@ -69,23 +73,25 @@ class Links:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Services:
-    """What sessions borrow: the same for all of them, and through reloads.
+    """The services that sessions borrow: the same for all of them, and through reloads.
 
     Args:
-      links: the models that these settings name, for that NPC. Asked when settings
-        arrive; raises a `GlyphoxaError` to whoever sent them.
-      selector: asked for the tier of each utterance.
-      events: told of everything that happens, whoever listens to the turn.
-      handover: where listeners and microphones are handed over.
-      activity: counts the turns that run, and may refuse one.
-      costs: says whether a turn may begin, and is told what it took.
-      tally: counts what came of speculation.
-      approver: says yes or no to calls, beside `Npc.approve`, for at most
+      host: runs tools.
+      links: returns the models that these settings name, for that NPC. Called when
+        settings arrive; it may raise a `GlyphoxaError`, which goes to their sender.
+      selector: is asked for the tier of each utterance.
+      events: is told of every event, whether or not the turn has a listener.
+      handover: passes listeners and microphones to the session.
+      activity: counts the running turns, and may refuse one.
+      costs: says whether a turn may begin, and counts what it cost.
+      tally: counts how speculations ended.
+      approver: answers questions about calls, beside `Npc.approve`, for at most
         ``approval_timeout`` seconds outside the tool clock; the first answer counts.
-      context: asked in each turn for what is to be known in it.
-      used: told of a session in which a turn begins or has ended.
-      synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
-      recordings: of lines that models have said.
+      context: is asked in each turn for context.
+      used: called with the session in which a turn begins or has ended.
+      synthesizer: says sentences aloud, if there is one.
+      recordings: lines that models have said.
+      warn: called with a message, for example when the synthesizer fails.
     """
 
     host: ToolHost

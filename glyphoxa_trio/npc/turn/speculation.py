@@ -1,19 +1,20 @@
-"""Beginning a turn on a partial transcript, before its words are certain (D2, D12).
+"""Speculation: a turn that begins on a partial transcript, before its words are final.
 
-    hearing "what is the price"      WAITING    stays the same for `after`
-      the model is asked, its        RUNNING    until the words are said
-      harmless calls are begun
+    hearing "what is the price"      WAITING    the words must not change for `after`
+      the model is asked, and its
+      harmless calls are started     RUNNING    until the final words arrive
     say "What is the price?"         RESERVED   for the turn that begins
-      the turn asks the same         CLAIMED    its first round is this one
+      the turn asks the same         CLAIMED    as the first round of the turn
 
-From each of them it goes to its end: other words came, nobody said them in time, or
-the turn would ask the model something else (another tier, other tools, a longer
-conversation). Then the model is hung up on and the calls are cancelled, as by an
-interruption. Nothing of it was heard, remembered or shown to anybody. A session has
-one at a time, and none while a turn runs (`speculator`).
+In each of these states the speculation can end: other words came, no final words came
+in time, or the turn would ask the model something else (another tier, other tools, a
+longer conversation). Then the request is closed and the calls are cancelled, as by an
+interruption. Nothing of the speculation has been heard, remembered or shown. A session
+has one speculation at a time, and none while a turn runs (`speculator`).
 
-What a turn asks is compared whole, so whatever makes it another one, a reload, an
-elevation, a late result, is noticed without being listed here.
+The whole request of the turn is compared with the speculated one. So every change, such
+as a reload, an elevation or a late result, is noticed without a list of possible
+changes.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ from glyphoxa_trio.tools.tier import Tier
 from .memory import NpcMemory
 from .settings import SessionSettings
 
-# Events of a model that wait for the words to be said; beyond it the model waits.
+# How many events of the model wait for the final words; then the model waits.
 _BUFFER = 1024
-# How long an interrupted turn waits for its model to be hung up on. Seconds.
+# How long an interrupted turn waits for its model's request to close. Seconds.
 _FAREWELL = 1.0
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class SpeculatedRequest:
-    """What the turn would ask its model, and where its calls may be begun."""
+    """The request that the turn would make, and the calls started for it."""
 
     tier: Tier
     llm: LLM
@@ -70,7 +71,7 @@ def foresee(
     tier: Tier,
     exchange: Exchange,
 ) -> SpeculatedRequest:
-    """The first round of the turn that would begin now; it leaves no trace."""
+    """Return the first round of the turn that would begin now, without side effects."""
     grant, config = settings.grant, settings.turn
     budget = host.settings.limits.ceiling(tier)
     view = visible_tools(
@@ -105,7 +106,7 @@ def foresee(
 
 @attrs.define(eq=False)
 class Speculation:
-    """One of them."""
+    """One speculation."""
 
     text: str
     speaker: str
@@ -131,24 +132,24 @@ class Speculation:
 
     @property
     def head_start(self) -> float:
-        """Seconds from its beginning to the claim; 0 if nobody claimed it."""
+        """Seconds from the beginning to the claim; 0 if it was not claimed."""
         return 0.0 if self.claimed is None else self.claimed - self.began
 
     @property
     def ahead(self) -> SpeculativeCalls | None:
-        """The calls that were begun, for the turn that has claimed them."""
+        """The speculative calls, for the turn that has claimed them."""
         if self.claimed is None or self.foreseen is None:
             return None
         return self.foreseen.ahead
 
     async def play(self, foreseen: SpeculatedRequest) -> None:
-        """Ask the model and begin what it calls, then stay until it is over."""
+        """Send the request, start its calls, and wait until cancelled."""
         self.foreseen, self.began = foreseen, trio.current_time()
         try:
             with self._model:
                 async with foreseen.llm.stream(foreseen.request) as events:
                     async for event in events:
-                        # From the claim on the turn makes the calls itself.
+                        # Once claimed, the turn makes the calls itself.
                         if isinstance(event, CallReady) and self.claimed is None:
                             foreseen.ahead.begin(event.call)
                         if isinstance(event, Finished):
@@ -158,7 +159,7 @@ class Speculation:
                             break
         except Exception as error:  # border: a model's link is foreign code
             self._error = error
-            if self.claimed is None:  # else it is the turn's
+            if self.claimed is None:  # otherwise the turn gets the error
                 self.finish(SpeculationEnd.FAILED, type(error).__name__)
         finally:
             self.model_ended = trio.current_time()
@@ -167,7 +168,10 @@ class Speculation:
         await trio.sleep_forever()
 
     def reserve(self, turn: int) -> bool:
-        """Its words were said, and nothing else ends it now; False if it is over."""
+        """Reserve the speculation for the turn whose words it has.
+
+        Only that turn ends it now. Return False if it is over already.
+        """
         if self.foreseen is None or self.end is not None:
             return False
         self.turn = turn
@@ -175,7 +179,7 @@ class Speculation:
         return True
 
     def claim(self, request: LLMRequest, *, tier: Tier) -> Replay | None:
-        """Be the first round of the turn that asks this; None if it is another."""
+        """Return the claimed round, or None if the turn makes another request."""
         if self.end is not None or self.foreseen is None or not self.turn:
             return None
         if tier is not self.foreseen.tier:
@@ -189,14 +193,14 @@ class Speculation:
         return None
 
     def over(self) -> None:
-        """The turn has had of it what it wanted."""
+        """End it: the turn needs no more of it."""
         if self.claimed is None:
-            self.finish(SpeculationEnd.DISCARDED, "its turn ended before")
+            self.finish(SpeculationEnd.DISCARDED, "its turn ended before using it")
         else:
             self.finish(SpeculationEnd.ADOPTED)
 
     def finish(self, end: SpeculationEnd, reason: str = "") -> None:
-        """Hang up, cancel what nobody took, and say so once."""
+        """Close the request, cancel untaken calls, and report the end once."""
         if self.end is None:
             self.end = end
             self.scope.cancel(reason or str(end))
@@ -207,8 +211,10 @@ class Speculation:
 
 @attrs.define(eq=False)
 class Replay(AbstractAsyncContextManager[AsyncIterator[LLMEvent]]):
-    """A claimed round, as if the model had just been asked: what came already comes
-    at once, the rest as it comes. Leaving it hangs up, and raises what the model did.
+    """A claimed round, which looks like a request that was just made.
+
+    Events that have arrived are delivered at once, the others as they come. Leaving the
+    block closes the request, and raises the model's error, if any.
     """
 
     _of: Speculation
@@ -223,11 +229,11 @@ class Replay(AbstractAsyncContextManager[AsyncIterator[LLMEvent]]):
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if kind is None:  # read to its end: hanging up is the model's time, too
+            if kind is None:  # read to its end: closing counts as the model's time, too
                 await self._of._hung_up.wait()
         finally:
-            self._of._model.cancel("its turn hung up")
-            # As with a model of one's own: the turn has not ended before.
+            self._of._model.cancel("its turn closed the request")
+            # As with the turn's own request, the turn does not end before it is closed.
             with trio.move_on_after(_FAREWELL, shield=True):
                 await self._of._hung_up.wait()
         if kind is None and self._of._error is not None:
@@ -235,8 +241,11 @@ class Replay(AbstractAsyncContextManager[AsyncIterator[LLMEvent]]):
 
 
 def same_request(now: LLMRequest, then: LLMRequest) -> bool:
-    """Whether a turn asks what was asked ahead. The last message is what was said:
-    whether those are the same words was decided when they were."""
+    """Return True if a turn makes the request that was speculated.
+
+    The last messages, which hold the words, are not compared: that was done when the
+    words became final.
+    """
     return (
         now.tools_forbidden == then.tools_forbidden
         and now.messages[:-1] == then.messages[:-1]

@@ -1,4 +1,4 @@
-"""When a session speculates, and what that came to. One at a time (`speculation`)."""
+"""Start and end a session's speculations, one at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ class Speculator:
     """The owner of one session's speculation.
 
     Args:
-      foresee: what a turn would ask that began now with these words of that speaker.
-      busy: the machine has no time for what nobody waits for.
-      told: of each end; must not block.
-      spent: told the turn, 0 if none has adopted it, and what the model took.
+      id: the NPC.
+      config: when to speculate.
+      foresee: returns the request of a turn that begins now, with these words of that
+        speaker.
+      busy: returns True if the machine has no time for work that may be wasted.
+      told: called with each end; must not block.
+      spent: called with the turn, or 0 if no turn adopted the speculation, and with the
+        model's usage.
     """
 
     id: NpcId
@@ -36,25 +40,30 @@ class Speculator:
     _now: Speculation | None = attrs.field(default=None, init=False)
     _heard: tuple[str, tuple[str, ...]] | None = attrs.field(default=None, init=False)
     _heard_at: float = attrs.field(default=0.0, init=False)
-    _begun: int = attrs.field(default=0, init=False)  # since somebody spoke
-    # Held by the one that asks a model, which may be slow to hang up.
+    _begun: int = attrs.field(default=0, init=False)  # since the speaker began
+    # Held while a model is asked, which may be slow to close its request.
     _asking: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     def configure(self, config: SpeculationConfig) -> None:
+        """Use this configuration from the next partial transcript on."""
         self.config = config
 
     @property
     def reserved(self) -> Speculation | None:
-        """The one whose words were said, for the turn that runs."""
+        """The speculation whose words were said, for the turn that runs."""
         return self._now if self._now is not None and self._now.turn else None
 
     def hear(self, nursery: trio.Nursery, text: str, speaker: str) -> None:
-        """A partial transcript; not while a turn runs. Work is done in ``nursery``."""
+        """Handle a partial transcript; not called while a turn runs.
+
+        The work is done in ``nursery``.
+        """
         if not self.config.enabled:
             return
         now, words = trio.current_time(), words_of(text)
         if now - self._heard_at > self.config.expires:
-            self._begun = 0  # nobody came to speak; this is another try
+            # the speaker said nothing in the end; this is a new utterance
+            self._begun = 0
         self._heard_at = now
         if (speaker, words) == self._heard:
             return
@@ -66,7 +75,7 @@ class Speculator:
             nursery.start_soon(self._run, self._now)
 
     def meet(self, text: str, speaker: str, turn: int) -> None:
-        """A turn begins: keep what was begun of it, and nothing else."""
+        """Keep the speculation for the turn that begins, if it has the same words."""
         self._heard, self._begun = None, 0
         ahead = self._now
         if ahead is not None and (speaker, words_of(text)) != (
@@ -78,13 +87,13 @@ class Speculator:
             self._end(SpeculationEnd.DISCARDED, "it had not begun")
 
     def over(self) -> None:
-        """The turn has ended."""
+        """Record that the turn has ended."""
         if self._now is not None and self._now.turn:
             self._now.over()
             self._now = None
 
     def drop(self, reason: str) -> None:
-        """Give up what no turn has yet."""
+        """Drop a speculation that no turn has reserved."""
         self._heard = None
         if self.reserved is None:
             self._end(SpeculationEnd.DISCARDED, reason)
@@ -95,22 +104,22 @@ class Speculator:
             self._now = None
 
     async def _run(self, ahead: Speculation) -> None:
-        """One of them, from its first words to the last of it."""
+        """Run one speculation until its end."""
         try:
             with ahead.scope:
                 await trio.sleep(self.config.after)
                 async with self._asking:
                     if self.busy():
-                        self._heard = None  # the next partial may try again
+                        self._heard = None  # the next partial transcript may try again
                         return
                     foreseen = await self.foresee(ahead.text, ahead.speaker)
-                    if ahead.end is not None:  # in this moment
+                    if ahead.end is not None:  # it ended while the request was prepared
                         return
                     self._begun += 1
                     ahead.scope.deadline = trio.current_time() + self.config.expires
                     await ahead.play(foreseen)
-            ahead.finish(SpeculationEnd.EXPIRED)  # unless it had another end
-        except Exception as error:  # border: a model's link, as it was hung up on
+            ahead.finish(SpeculationEnd.EXPIRED)  # unless it has ended otherwise
+        except Exception as error:  # border: the link failed while it was closed
             ahead.finish(SpeculationEnd.FAILED, type(error).__name__)
         finally:
             ahead.finish(SpeculationEnd.DISCARDED, "the session ended")

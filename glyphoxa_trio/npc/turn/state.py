@@ -1,4 +1,4 @@
-"""What an engine works with in one turn, and what it leaves behind."""
+"""The state of one turn: what its engine works with, and what the turn leaves."""
 
 from __future__ import annotations
 
@@ -42,21 +42,31 @@ Approve = Callable[[Sequence[ToolCall]], Awaitable[frozenset[str]]]
 
 @attrs.define(eq=False, kw_only=True)
 class TurnState:
-    """One turn that runs.
+    """One running turn.
 
     Args:
-      settings: as they were when it began. What is taken away meanwhile is gone from
-        ``grant`` and ``tier`` at once.
-      approve: which of these calls somebody says yes to; takes its own time.
-      selected: what its words call for, within the ceiling. ``tier`` is another one if
-        the engine does not go by words.
-      spent: told what each response took that this turn has asked for.
-      nursery: the session's, for what the turn does not wait for. It must not fail.
-      fillers: what is said while tools are waited for; None is nothing.
-      speculation: what was begun of this turn before its words were said.
+      settings: the settings when the turn began. What is taken away meanwhile is
+        removed from ``grant`` and ``tier`` at once.
+      host: runs tools.
+      llm: the model.
+      memory: the NPC's memory.
+      output: delivers the events.
+      exchange: what is remembered of the turn.
+      tier: the tier of the turn.
+      selected: the tier that the words call for, within the ceiling; it differs from
+        ``tier`` if the engine does not go by words.
+      grant: what the turn may use.
+      tool_clock, model_clock: the time spent on tools and on models.
+      approve: returns the ids of those calls that the DM approves; takes its own time.
+      spent: called with the usage of each response that this turn has requested.
+      nursery: the session's, for work that the turn does not wait for. Tasks in it must
+        not fail.
+      fillers: what is said while the turn waits for tools; None means nothing.
+      speculation: what was begun of this turn before its words were final.
 
-    ``opener`` is what a fast model has said of the answer, ``first_text_at`` when its
-    first words came, ``unknown_effects`` as in `Caller`.
+    ``opener``: what a fast model has said of the answer. ``first_text_at``: when the
+    first words came. ``error``: the failure of the model. ``unknown_effects``: as in
+    `Caller`.
     """
 
     settings: SessionSettings
@@ -82,52 +92,57 @@ class TurnState:
 
     @property
     def of(self) -> Mapping[str, Any]:
-        """What each event says of whose it is."""
+        """The fields that identify the turn in each of its events."""
         return self.output.of
 
     @property
     def config(self) -> TurnConfig:
+        """The limits of the turn."""
         return self.settings.turn
 
     async def emit(self, event: TurnEvent) -> None:
+        """Deliver an event; wait while the listener is slow."""
         await self.output.emit(event)
 
     async def voiced(self, round_: Round, index: int, sentence: str) -> None:
-        """Hand on a sentence that its model says by itself."""
+        """Deliver a sentence that the model speaks itself."""
         round_.sentences.append(sentence)
         event = Sentence(**self.of, text=sentence, round=index)
         await self.output.emit(event, voiced=True)
 
     def post(self, event: TurnEvent) -> None:
+        """Deliver an event without waiting."""
         self.output.post(event)
 
     def narrow(self, grant: Grant, ceiling: Tier) -> None:
-        """Leave it what it has, as far as its NPC still has it."""
-        # Of several in one turn the last one counts, beside what it began with.
+        """Reduce the turn's rights to what its NPC still has."""
+        # Of several reductions in one turn the last one counts, with the original
+        # grant.
         began_with = self.grant.also or self.grant
         self.grant = attrs.evolve(grant, also=began_with)
         self.tier = min(self.tier, ceiling)
 
     def without_fillers(self) -> None:
+        """Say no fillers in this turn."""
         self.fillers = None
 
     def opened_with(self, text: str) -> None:
-        """A fast model has said this much of the answer."""
+        """Record what a fast model has said of the answer."""
         self.opener = text
         self.text_begins()
 
     async def fail(self, error: LLMError) -> None:
-        """Its model has failed."""
+        """Record that the model has failed, and deliver the event."""
         self.error = error
         await self.emit(self.model_failed(error))
 
     def text_begins(self) -> None:
-        """Note when the first words of the answer came."""
+        """Record when the first words of the answer came."""
         if self.first_text_at is None:
             self.first_text_at = trio.current_time()
 
     def keep_late(self, outcome: Outcome) -> None:
-        """A call went on after its turn's time, and has ended: the next turn tells."""
+        """Keep the outcome of a call that outlasted the turn, for the next turn."""
         listing = self.host.snapshot.by_key.get(outcome.tool or "")
         policy = None if listing is None else listing.definition.interruption
         self.memory.keep_late(outcome)
@@ -140,16 +155,16 @@ class TurnState:
         )
 
     async def write(self, text: str) -> None:
-        """Hand on a piece of the answer."""
+        """Deliver a piece of the answer."""
         await self.emit(TextDelta(**self.of, text=text))
 
     async def say(self, round_: Round, index: int, sentence: str) -> None:
-        """Hand on a sentence whose pieces were written before."""
+        """Deliver a sentence whose pieces were written before."""
         round_.sentences.append(sentence)
         await self._said(sentence, index)
 
     async def say_at_once(self, round_: Round, index: int, sentence: str) -> None:
-        """Write a sentence, and say it."""
+        """Write a sentence, and deliver it."""
         round_.sentences.append(sentence)
         await self.write(sentence)
         await self._said(sentence, index)
@@ -165,7 +180,7 @@ class TurnState:
         remaining: float,
         forbidden: bool = False,
     ) -> None:
-        """Say which tools the model of this round may call, and why not the others."""
+        """Announce the tools that the model may call, and why others are hidden."""
         await self.emit(
             ToolsShown(
                 **self.of,
@@ -183,20 +198,20 @@ class TurnState:
         )
 
     def model_failed(self, error: LLMError, *, which: str = "") -> ModelFailed:
-        """The event of it; ``which`` model it was, if not the one of the turn."""
+        """Return the event of a failure. ``which`` names a model not the turn's."""
         return ModelFailed(**self.of, kind=error.kind, detail=which + error.detail)
 
     def switched(self, event: Switched) -> None:
-        """Another model answers."""
+        """Report that another model answers."""
         self.post(ModelSwitched(**self.of, **attrs.asdict(event)))
 
     async def fall_back(self, round_: Round, index: int, reason: Fallback) -> None:
-        """Say a line of the configuration, because there is nothing else to say."""
+        """Say a line of the configuration, because there is no answer."""
         await self.emit(FellBack(**self.of, reason=reason))
         await self.say_at_once(round_, index, self.memory.fallback())
 
     def why_nothing(self, round_: Round, *, last: bool) -> Fallback:
-        """Why there is nothing to say, though no model has failed."""
+        """Return why there is no answer, though no model has failed."""
         outcomes = self.exchange.outcomes
         if round_.outcomes and last:
             return Fallback.ROUNDS_EXHAUSTED
@@ -206,7 +221,10 @@ class TurnState:
 
 
 def timings_of(turn: TurnState | None, began: float, now: float) -> Timings:
-    """Of a turn that ends now; None is one that did not get as far."""
+    """Return the timings of a turn that ends now.
+
+    ``turn`` is None if it ended before it was prepared.
+    """
     if turn is None:
         return Timings(model=0.0, tools=0.0, total=now - began)
     first = turn.first_text_at

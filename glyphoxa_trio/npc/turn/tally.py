@@ -1,4 +1,4 @@
-"""What speculation came to, counted."""
+"""Counters of how speculations ended."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from glyphoxa_trio.npc.events import SpeculationDone, SpeculationEnd
 
 @attrs.frozen(kw_only=True)
 class SpeculationStatistics:
-    """What was begun on partial transcripts, and how much of it for nothing.
+    """The number of speculations, and how much of their work was wasted.
 
     Args:
-      ends: how many ended in which way; only the adopted ones were of use.
-      calls: tool calls that were begun; each is used or wasted in the end.
-      head_start: seconds that adopted ones had begun before their turns, together.
-      wasted: seconds of models and tools that nobody needed, together.
+      ends: the number of speculations by the way they ended; only adopted ones were
+        useful.
+      calls: the tool calls that were started; each is used or wasted in the end.
+      calls_used, calls_wasted: how many of them were used, and wasted.
+      head_start: the time by which adopted speculations began before their turns, in
+        seconds, in all.
+      wasted: the time of models and tools that was of no use, in seconds, in all.
     """
 
     ends: dict[SpeculationEnd, int]
@@ -29,22 +32,25 @@ class SpeculationStatistics:
 
     @property
     def begun(self) -> int:
-        """How many there were, that is, requests to models; those that run are not
-        counted yet."""
+        """The number of speculations, which is the number of requests to models.
+
+        Running ones are not counted yet.
+        """
         return sum(self.ends.values())
 
     @property
     def adopted(self) -> int:
+        """The number of speculations that a turn adopted."""
         return self.ends.get(SpeculationEnd.ADOPTED, 0)
 
     @property
     def rounds_wasted(self) -> int:
-        """Requests to models that nobody needed."""
+        """The number of requests to models that were of no use."""
         return self.begun - self.adopted
 
     @property
     def hit_rate(self) -> float:
-        """The share of them that a turn adopted; 0 without any."""
+        """The share of speculations that a turn adopted; 0 if there were none."""
         return self.adopted / self.begun if self.begun else 0.0
 
 
@@ -59,6 +65,7 @@ class Tally:
     _wasted: float = attrs.field(default=0.0, init=False)
 
     def add(self, done: SpeculationDone) -> None:
+        """Count a speculation that has ended."""
         self._ends[done.end] += 1
         self._calls += done.calls
         self._calls_used += done.calls_used
@@ -66,6 +73,7 @@ class Tally:
         self._wasted += done.wasted
 
     def statistics(self) -> SpeculationStatistics:
+        """Return the counters."""
         return SpeculationStatistics(
             ends=dict(self._ends),
             calls=self._calls,

@@ -1,4 +1,4 @@
-"""Which tier a turn gets."""
+"""The choice of a turn's tier."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SELECTOR_PATIENCE: Final = 0.05
 
 @attrs.define(eq=False)
 class Tiers:
-    """Asks the selector for one session's turns, and holds them to the ceiling.
+    """Asks the selector for one session's turns, and limits them to the ceiling.
 
     Args:
-      asking: how many wait to be answered.
+      asking: returns how many utterances wait for an answer.
     """
 
     _services: Services
@@ -36,7 +36,7 @@ class Tiers:
     _slow: tuple[int, Grant, NamedTools] | None = attrs.field(default=None, init=False)
 
     def ceiling(self, settings: SessionSettings) -> Tier:
-        """The slowest tier that the NPC may use now."""
+        """Return the slowest tier that the NPC may use now."""
         return self._memory.ceiling(settings, trio.current_time())
 
     async def tier_of(
@@ -48,11 +48,14 @@ class Tiers:
         commit: bool,
         beside: int = 0,
     ) -> tuple[Tier, Selection]:
-        """What these words call for within the ceiling, now, and what was selected.
+        """Return the tier of these words within the ceiling, and the selection.
 
         Args:
-          commit: the turn begins: those that follow know of it.
-          beside: how many more wait, in the scene.
+          text: the words.
+          settings: the NPC's settings.
+          override: the DM's tier, if any.
+          commit: whether the turn begins, so that later selections know of it.
+          beside: how many more utterances wait in the scene.
         """
         selection = await self._select(text, settings, override, commit, beside)
         return min(self.ceiling(settings), selection.tier), selection
@@ -67,7 +70,9 @@ class Tiers:
     ) -> Selection:
         npc = settings.npc
         if override is None and not npc.select_tier:
-            return Selection(self.ceiling(settings), "always its slowest tier")
+            return Selection(
+                self.ceiling(settings), "select_tier is off: the slowest tier"
+            )
         now, before = trio.current_time(), self._memory.chosen
         situation = Situation(
             text=text,
@@ -83,14 +88,16 @@ class Tiers:
                 Select(situation), within=SELECTOR_PATIENCE
             )
         except GlyphoxaError as error:
-            return Selection(Tier.FAST, f"no tier selected: {error}")
+            return Selection(Tier.FAST, f"the tier selector failed: {error}")
         if commit:
             self._memory.choose(selection.tier, now)
         return selection
 
     def _slow_tools(self, grant: Grant) -> NamedTools:
-        """The tools that the NPC may use and that a FAST turn has no time for. A player
-        who asks for one by name gets a slower turn."""
+        """Return the tools that the NPC may use and that are too slow for a FAST turn.
+
+        A player who asks for one of them by name gets a slower turn.
+        """
         snapshot = self._services.host.snapshot
         if self._slow is None or self._slow[:2] != (snapshot.revision, grant):
             tools = tuple(

@@ -1,6 +1,8 @@
-"""One fan-out of a turn: all calls of one response, inside what is left of its time.
+"""One fan-out of a turn: all calls of one response, within the turn's remaining time.
 
-approved, on nobody's clock ── begun: clock, fillers ── run: events ── told: the sum
+    approval (no clock runs) ── start: clock, fillers ── run: events ── tell: a summary
+
+No clock runs during approval, because a person needs longer than a tool may.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ class ToolRound:
     """The calls of one response.
 
     Args:
-      round_: where their outcomes are remembered, in the order of the calls.
-      index: which round of the turn it is, from 0.
-      showing: what the model was shown.
-      tier: the slowest that a call may have at this moment.
-      last: the model may not call any more, so none is run.
+      turn: the turn.
+      round_: keeps their outcomes, in the order of the calls.
+      index: the number of the round in the turn, from 0.
+      calls: the calls.
+      showing: the visible tools of the model.
+      tier: returns the slowest tier that a call may use at this moment.
+      last: whether the model may call no more, so that no call is run.
     """
 
     turn: TurnState
@@ -48,8 +52,11 @@ class ToolRound:
     _elapsed: float = attrs.field(default=0.0, init=False)
 
     async def run(self, fan_out: RunsCalls) -> list[Outcome]:
-        """Run them. Cancelled, what runs is treated by its policy, and every call has
-        its outcome all the same."""
+        """Run the calls and return their outcomes.
+
+        If this is cancelled, running calls are treated by their tool's policy, and
+        every call still has its outcome.
+        """
         turn, clock = self.turn, self.turn.tool_clock
         await self._approve()
         begun = trio.current_time()
@@ -71,7 +78,7 @@ class ToolRound:
             self._elapsed = ended - begun
 
     async def tell(self) -> None:
-        """Say what came of it."""
+        """Deliver the summary of the fan-out."""
         turn = self.turn
         of_this = self.round_.outcomes[-len(self._ended) :] if self._ended else ()
         await turn.emit(
@@ -91,7 +98,7 @@ class ToolRound:
         return self.calls[: self.turn.config.max_calls]
 
     async def _approve(self) -> None:
-        # Nobody is asked about a call that the gate refuses whatever they say.
+        # Approval is not requested for calls that the gate refuses in any case.
         names = {} if self.last else {x.exposed for x in self.showing.shown}
         self._approved = await self.turn.approve(
             [call for call in self._possible if call.name in names]

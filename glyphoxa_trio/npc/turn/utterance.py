@@ -1,4 +1,4 @@
-"""What is said to an NPC or by it: on its way from who says it to its last event."""
+"""One utterance to an NPC or by it, from its speaker to its last event."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from .listener import Listener
 
 @attrs.define(eq=False)
 class _End:
-    """How a turn ends before its time. Apart from its utterance, because a stream that
-    knew that would leave a cycle of twenty objects a turn to the collector, whose
-    pauses hold everybody up."""
+    """The early end of a turn.
+
+    This is not part of the utterance, because a stream that refers to the utterance
+    would form a cycle of twenty objects per turn, and the pauses of the garbage
+    collector delay every task.
+    """
 
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     reason: str = attrs.field(default="", init=False)
@@ -33,15 +36,15 @@ class _End:
 
 @attrs.define(eq=False)
 class Utterance:
-    """One thing said to an NPC, the turn that answers it, and who listens.
+    """One utterance to an NPC, with the turn that answers it and its listener.
 
-    A ``script`` is said by the NPC as it stands, with no model in between, and so is
-    its greeting if it ``greets``: nothing was said to it then. ``waiting`` players want
-    to be answered in its scene beside those who wait for this NPC.
+    With a ``script``, or if it ``greets``, nothing was said to the NPC: it says the
+    script or its greeting literally, without a model. ``waiting``: the players who wait
+    in the scene beside those who wait for this NPC. ``interaction``: it was spoken to a
+    model that hears.
 
-    ``begins`` is set when its turn does. ``shed``: why it is turned away instead of
-    being answered, and ``shed_for``, in a word. ``interaction``: it was spoken to a
-    model that hears for itself.
+    ``begins`` is set when the turn begins. ``shed``: why the utterance is turned away
+    instead of being answered; ``shed_for``: the reason as a value.
     """
 
     text: str
@@ -63,34 +66,34 @@ class Utterance:
         self.exchange = Exchange(self.speaker, self.text, asked=not self.scripted)
 
     def accepted(self, number: int) -> None:
-        """It is the session's, which counts its turns."""
+        """Record that the session has accepted the utterance, as turn ``number``."""
         self.number = number
         self.listener.hears(self.exchange, number, self.interaction)
         self.stream.produced_by(partial(_consumed, self.exchange), self._end.now)
 
     def begin(self, shed: str = "", shed_for: Fallback = Fallback.OVERLOADED) -> None:
-        """Its turn begins, or is turned away because of ``shed``."""
+        """Begin the turn, or turn the utterance away because of ``shed``."""
         self.shed, self.shed_for = shed, shed_for
         self.begins.set()
 
     @property
     def stream(self) -> Stream[TurnEvent]:
-        """Where its listener gets the events."""
+        """The stream by which the listener gets the events."""
         return self.listener.stream
 
     @property
     def scope(self) -> trio.CancelScope:
-        """Of its turn, begun or not."""
+        """The cancel scope of the turn, begun or not."""
         return self._end.scope
 
     @property
     def own(self) -> bool:
-        """Whether the NPC speaks for itself."""
+        """True if the NPC speaks for itself."""
         return self.script is None
 
     @property
     def dm(self) -> bool:
-        """Whether somebody speaks as the NPC."""
+        """True if the DM speaks as the NPC."""
         return self.script is not None
 
     def interrupt(self, reason: str) -> None:
@@ -98,21 +101,22 @@ class Utterance:
         self._end.now(reason)
 
     def over(self) -> None:
-        """Its turn has ended and is remembered."""
+        """Record that the turn has ended and is remembered."""
         self.stream.end()
         self.listener.ended.set()
 
     @property
     def reason(self) -> str:
-        """Why it was interrupted."""
+        """Why the turn was interrupted."""
         return self._end.reason or "the session ended"
 
     @property
     def scripted(self) -> bool:
+        """True if the turn says words that exist already."""
         return self.script is not None or self.greets
 
     def understood(self, text: str, final: bool = False) -> None:
-        """What was spoken, as it becomes known: it may be long over by then."""
+        """Set what was spoken, as far as it is known; possibly after the turn."""
         self.text = text
         self.exchange.understood(text)
 

@@ -1,5 +1,4 @@
-"""Turns that ask no model: words that are there already, a greeting or what somebody
-says as the NPC, and turns that are turned away."""
+"""Turns that use no model: a greeting, the DM's words as the NPC, and refused turns."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from .utterance import Utterance
 def scripted(
     of: Mapping[str, Any], utterance: Utterance, text: str
 ) -> Iterator[TurnEvent]:
-    """The events of such a turn, up to its `TurnDone`."""
+    """Yield the events of a scripted turn, up to its `TurnDone`."""
     yield Scripted(**of, speaker=utterance.speaker, text=text)
     if not text.strip():
         return
@@ -38,7 +37,7 @@ def scripted(
 def declined(
     of: Mapping[str, Any], utterance: Utterance, line: str
 ) -> Iterator[TurnEvent]:
-    """The events of a turn that is turned away, up to its `TurnDone`."""
+    """Yield the events of a turn that is turned away, up to its `TurnDone`."""
     yield Shed(
         **of,
         reason=utterance.shed,
