@@ -1,7 +1,8 @@
-"""Other people's servers: connect, list, call, and begin again when they are lost.
+"""Connections to MCP servers: connect, list tools, call them, and restart lost servers.
 
-Knows nothing of the host that serves the tools: `open_server_pool` hands each server's
-tools to a callable. Importing this does not import the MCP SDK (D27).
+This package does not import the host that serves the tools: `open_server_pool` hands each
+server's tools to a callable. Importing it does not import the MCP SDK, which takes over
+a second to load; the SDK is loaded when the first session is opened.
 """
 
 from .approval_store import ToolApprovals

@@ -1,8 +1,10 @@
-"""What an HTTP answer means for the call that got it, said as a JSON-RPC error.
+"""Translate an HTTP response into the result of a call, or into a JSON-RPC error.
 
-Three questions decide: was the request run, is the session still good, and when
-may it be tried again. Status codes alone do not answer them: a proxy may say 503
-of a server that broke off, a server may say 200 with a page to log in.
+Three questions decide which error it is: was the request run, is the session still
+good, and when may the call be retried. Status codes alone do not answer them: a proxy
+sends 503 for a server that broke off, and a server may send 200 with a login page.
+
+Above 300 lines, because all the ways in which a response can fail are compared here.
 """
 
 from __future__ import annotations
@@ -34,23 +36,27 @@ from .streams import (
     unpacked,
 )
 
-# Outside of every range that JSON-RPC or MCP gives a meaning.
-NEVER_SENT: Final = -33001  # there is no server
-FORGOTTEN: Final = -33005  # there is, and it has forgotten our session
-REFUSED: Final = -33002  # it answered, and did not run the request
-BROKEN: Final = -33003  # it may have run the request
-BUSY: Final = -33004  # it did not run it now, and will later
+# The codes of our own errors. They lie outside of every range to which JSON-RPC or MCP
+# gives a meaning.
+NEVER_SENT: Final = -33001  # the server was not reached
+FORGOTTEN: Final = -33005  # the server was reached, and has forgotten our session
+REFUSED: Final = -33002  # the server answered, and did not run the request
+BROKEN: Final = -33003  # the server may have run the request
+# The server did not run the request now; it may be sent again later.
+BUSY: Final = -33004
 
-_RETRY_AFTER: Final = "retry_after"  # in the data of BUSY: seconds, or None
+_RETRY_AFTER: Final = "retry_after"  # in the data of BUSY: seconds to wait, or None
 
 _CUT: Final = 200
-_CLOSED: Final = -32000  # MCP's CONNECTION_CLOSED, and a server's own first code
+# MCP's CONNECTION_CLOSED; servers also use it as the first code of their own.
+_CLOSED: Final = -32000
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
 _KEEPS_METHOD: Final = (307, 308)
 
-# How servers say that they have forgotten a session, when they do not say 404.
+# The phrases by which servers say that they have forgotten a session, when they do not
+# send 404.
 _FORGOTTEN: Final = re.compile(
     r"no (valid )?session|session\b.{0,40}\b(not found|expired|terminated|ended|closed"
     r"|invalid|unknown)|(unknown|invalid|expired) session|not initialized",
@@ -66,17 +72,18 @@ async def judged(
     opened: Open,
     asked: PendingRequest | None,
 ) -> httpx2.Response:
-    """The answer to a POST, or a JSON-RPC error that says what it means.
+    """Return the response to a POST, or one with a JSON-RPC error that explains it.
 
-    Whatever its size was, what is returned may be read on the loop.
+    The result is always small enough to be parsed on the event loop, whatever the size
+    of the original was.
 
     Raises:
-      httpx2.TransportError: if it breaks off before its end.
+      httpx2.TransportError: if the response breaks off before its end.
     """
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     status, line = response.status_code, clean(_line(response))
     if kind == "text/event-stream" and status < 300:
-        # The SDK reads it, and resumes it where that is possible.
+        # The SDK reads the stream, and resumes it where that is possible.
         return events(request, response, condenser, opened, asked)
     if response.has_redirect_location:
         away = _leads_away(request, response)
@@ -97,17 +104,17 @@ async def judged(
     if not bounds.is_small(large):
         if asked is not None and status < 400:
             return await _small(request, response, large, condenser, asked)
-        large.clear()  # nobody waits for it, or its status says enough
+        large.clear()  # no request waits for it, or its status says enough
     body = bytes(large)
     if status >= 400:
         return _refusal(request, response, body, line, clean)
     if not is_json:
         kind = kind if re.fullmatch(r"[\w.+/-]{1,80}", kind) else "nothing"
-        return failure(request, BROKEN, f"{line}, with {kind} for an answer")
+        return failure(request, BROKEN, f"{line}, with {kind} instead of JSON")
     message = read(body)
     if isinstance(message, str):
         if _parsed(body) is None:
-            return failure(request, BROKEN, "its answer is no JSON, or not all of it")
+            return failure(request, BROKEN, "its answer is not JSON, or is incomplete")
         return failure(request, PARSE_ERROR, f"its answer is not usable: {message}")
     return _read(request, response, body)
 
@@ -119,6 +126,7 @@ async def _small(
     condenser: Condenser,
     asked: PendingRequest,
 ) -> httpx2.Response:
+    """Return a large response with a small body, condensed in a worker process."""
     try:
         message = await small_answer(condenser, asked, body)
     except Unasked:
@@ -134,7 +142,7 @@ def events(
     opened: Open,
     asked: PendingRequest | None = None,
 ) -> httpx2.Response:
-    """The same stream, each of its events small enough for the loop."""
+    """Return the same event stream, with each event small enough for the loop."""
     stream = EventStream(response, condenser, opened, asked)
     return httpx2.Response(
         response.status_code,
@@ -151,7 +159,11 @@ def _refusal(
     line: str,
     clean: Clean,
 ) -> httpx2.Response:
-    """An answer of 400 and above: the server's own error, or what it means."""
+    """Return the error for a response of status 400 or above.
+
+    The server's own JSON-RPC error is passed on if it sent one; otherwise the status
+    decides which of our codes it gets.
+    """
     status = response.status_code
     message = _parsed(body)
     error = message.get("error") if isinstance(message, dict) else None
@@ -162,7 +174,8 @@ def _refusal(
         ):
             return failure(request, FORGOTTEN, f"{line}: the session has ended")
     if status == _TOO_MANY or (
-        # A proxy may say 503 of a server that broke off; who is busy says how long.
+        # A proxy also sends 503 for a server that broke off. A server that is busy says
+        # how long to wait.
         status == _UNAVAILABLE and "retry-after" in response.headers
     ):
         wait = retry_after(response.headers)
@@ -176,8 +189,9 @@ def _refusal(
     not_run = status < 500 and status != _TIMED_OUT
     if isinstance(error, dict):
         if not_run and error.get("code") == _CLOSED:
-            # TypeScript servers say it of what they refuse; for the SDK it is the
-            # end of a stream, and for a call an effect that nobody knows.
+            # TypeScript servers send this code for requests that they refuse. The SDK
+            # would take it for a lost connection, and the effect of the call for
+            # unknown.
             said = clean(str(error.get("message")))[:_CUT]
             return failure(request, REFUSED, f"{line}: {said}")
         return _read(request, response, body)
@@ -187,7 +201,7 @@ def _refusal(
 def failure(
     request: httpx2.Request, code: int, text: str, data: Any = None
 ) -> httpx2.Response:
-    """An answer that no server gave: a JSON-RPC error with one of our codes."""
+    """Return a response of our own making: a JSON-RPC error with one of our codes."""
     error = {"code": code, "message": text} | ({} if data is None else {"data": data})
     return httpx2.Response(
         503, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request
@@ -195,9 +209,11 @@ def failure(
 
 
 def retry_after(headers: httpx2.Headers) -> float | None:
-    """Seconds from now, of a ``Retry-After`` in seconds or as a date.
+    """Return the seconds to wait of a ``Retry-After`` header.
 
-    A date is compared with the server's own ``Date``: its clock need not be ours.
+    The header holds seconds or a date. A date is compared with the response's own
+    ``Date`` header, because the server's clock may differ from ours. Returns None if
+    the header is missing or cannot be read.
     """
     given = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}", given, re.ASCII):
@@ -210,18 +226,18 @@ def retry_after(headers: httpx2.Headers) -> float | None:
             else datetime.now(UTC)
         )
         return max(0.0, (until - now).total_seconds())
-    except (ValueError, TypeError):  # also a date without its zone
+    except (ValueError, TypeError):  # also for a date without a time zone
         return None
 
 
 def wait_of(data: object) -> float | None:
-    """Seconds to wait, from the data of a BUSY; None if the server did not say."""
+    """Return the seconds to wait from the data of a BUSY error; None if it has none."""
     wait = data.get(_RETRY_AFTER) if isinstance(data, dict) else None
     return wait if isinstance(wait, float) else None
 
 
 async def whole(response: httpx2.Response, largest: int) -> bytes | None:
-    """The body of an answer, or None if it is longer than so many bytes."""
+    """Return the body of a response, or None if it is longer than ``largest`` bytes."""
     body = bytearray()
     with trio.CancelScope() as enough:  # as in `gathered`
         async for piece in unpacked(response):
@@ -235,7 +251,7 @@ async def whole(response: httpx2.Response, largest: int) -> bytes | None:
 def _read(
     request: httpx2.Request, response: httpx2.Response, body: bytes
 ) -> httpx2.Response:
-    """The same answer, with its body already here."""
+    """Return the same response, with its body already read."""
     return httpx2.Response(
         response.status_code,
         headers=_headers(response),
@@ -245,7 +261,7 @@ def _read(
 
 
 def _headers(response: httpx2.Response) -> list[tuple[str, str]]:
-    """All but those that are about how the body came."""
+    """Return the headers, without those that describe how the body was transmitted."""
     came = ("content-encoding", "content-length", "transfer-encoding")
     return [
         (name, value)
@@ -255,10 +271,10 @@ def _headers(response: httpx2.Response) -> list[tuple[str, str]]:
 
 
 def _leads_away(request: httpx2.Request, response: httpx2.Response) -> str | None:
-    """Why the SDK will not follow a redirect; None if it will."""
+    """Return why the SDK will not follow a redirect; None if it will."""
     follow = response.next_request
     if follow is None:
-        return "it redirects to no address"
+        return "it redirects without an address"
     here, there = request.url, follow.url
     upgraded = (here.scheme, there.scheme) == ("http", "https")
     stays = here.host == there.host and (
@@ -273,13 +289,13 @@ def _leads_away(request: httpx2.Request, response: httpx2.Response) -> str | Non
 
 
 async def _wants_answer(request: httpx2.Request) -> bool:
-    """Whether a POST was a request, not a notification or an answer of ours."""
+    """Return whether a POST carries a request, not a notification or an answer."""
     message = _parsed(await request.aread())
     return isinstance(message, dict) and "id" in message and "method" in message
 
 
 def _parsed(body: bytes) -> Any:
-    """The JSON in ``body``; None if it is none."""
+    """Return the JSON in ``body``; None if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -287,4 +303,5 @@ def _parsed(body: bytes) -> Any:
 
 
 def _line(response: httpx2.Response) -> str:
+    """Return the status line, ``HTTP 404 Not Found``."""
     return f"HTTP {response.status_code} {response.reason_phrase}".rstrip()

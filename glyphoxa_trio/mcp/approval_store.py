@@ -1,7 +1,8 @@
-"""Which tools of a server were approved as what, from run to run.
+"""The store of tool approvals: which version of each tool the operator approved.
 
-One small file a server, beside its last list: the ``files`` of one project are
-not the ``files`` of another.
+Each server has one small file, beside its cached tool list. The file name contains the
+server's identity, because the server ``files`` of one project is not the server
+``files`` of another.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from .tool_cache import file_of, write_json
 
 @attrs.define(eq=False)
 class ToolApprovals:
-    """The host's `ApprovalStore` in a folder. Loading and saving block on the disk.
+    """The host's `ApprovalStore`, in a folder. Loading and saving block on the disk.
 
-    A file that cannot be understood is set aside, and told of: what was approved
-    of that server is taken as it is seen next.
+    A file that cannot be read as JSON is renamed to ``.broken`` and reported by `tell`.
+    The approvals in it are lost: the server's tools are trusted as they are seen next.
 
     Args:
-      servers: the servers of this moment; what is approved of others stays.
+      folder: where the files are.
+      servers: returns the servers of the moment; approvals of other servers are kept.
     """
 
     folder: Path
@@ -34,18 +36,18 @@ class ToolApprovals:
     _odd: list[tuple[str, str]] = attrs.field(factory=list, init=False)
 
     def load(self) -> dict[str, str]:
-        """Fingerprints by key, of all servers. Raises as `load_of`."""
+        """Return fingerprints by key, of all servers. Raises as `load_of`."""
         return self.load_of(self.servers())
 
     def follow(self, servers: Callable[[], Iterable[ServerSpec]]) -> None:
-        """These are the servers of each moment from now on."""
+        """Use ``servers`` from now on to find the servers of the moment."""
         self.servers = servers
 
     def load_of(self, servers: Iterable[ServerSpec]) -> dict[str, str]:
-        """Fingerprints by key, of these servers.
+        """Return fingerprints by key (``server.tool``), of these servers.
 
         Raises:
-          OSError: if a file is there and cannot be read.
+          OSError: if a file exists and cannot be read.
         """
         found: dict[str, str] = {}
         for spec in servers:
@@ -53,29 +55,29 @@ class ToolApprovals:
             try:
                 tools = json.loads(path.read_bytes())
                 if not isinstance(tools, dict):
-                    raise ValueError("it is no object")
+                    raise ValueError("it is not a JSON object")
             except FileNotFoundError:
                 continue
             except (ValueError, RecursionError) as error:
                 aside = path.with_suffix(".broken")
                 path.replace(aside)
-                text = f"what was approved is lost: {error}; see {aside}"
+                text = f"the approvals of its tools are lost: {error}; see {aside}"
                 self._odd.append((spec.name, text))
                 continue
             found |= {f"{spec.name}.{tool}": str(tools[tool]) for tool in tools}
         return found
 
     def tell(self, warn: Callable[[ServerWarning], None]) -> None:
-        """What was odd since this was asked last."""
+        """Report the files that could not be read since the last call."""
         while self._odd:
             server, text = self._odd.pop(0)
             warn(ServerWarning(server=server, text=text))
 
     def save(self, approved: Mapping[str, str], /) -> None:
-        """Keep them, each server's whole or not at all.
+        """Save the approvals: each server's file is written whole or not at all.
 
         Raises:
-          OSError: if that fails.
+          OSError: if a file cannot be written.
         """
         for spec in self.servers():
             tools = {

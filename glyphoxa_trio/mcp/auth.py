@@ -1,14 +1,15 @@
-"""Tokens by OAuth 2.1 client credentials: fetched when needed, renewed before the end.
+"""Access tokens by OAuth 2.1 client credentials, fetched and renewed when needed.
 
-The SDK has such a flow. It holds one lock around every request of a server, so 64
-calls would go one by one; it reads the wall clock; and its errors repeat what the
-token endpoint said. Hence this one.
+The SDK has such a flow, but it holds one lock around every request of a server, so 64
+calls would run one after another; it reads the wall clock; and its errors repeat what
+the token endpoint said, which may be secret. This module avoids all three.
 
-A token is fetched by a task of its own, whoever asked for it: callers that give up
-on their own clock do not stop it for the others, and the next one finds it. Shortly
-before its end a token is renewed in the background, so that no call waits for that.
+A token is fetched by a task of its own. A caller that gives up does not stop the fetch
+for the others, and the next caller finds the token. Shortly before a token expires it
+is renewed in the background, so that no call waits for the renewal.
 
-Times are seconds on trio's clock. No token and no secret is ever in a text here.
+Times are seconds on trio's clock. No token and no secret appears in any message here.
+Above 300 lines, because fetching, renewing and refusing a token share one state.
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ from .log_redaction import hush
 from .masking import Masking
 
 _LONGEST_FETCH: Final = 10.0
-_SHARE: Final = 0.8  # of a server's start: enough is left to say what went wrong
-_MARGIN: Final = 60.0  # before its end a token is renewed, or a tenth of its life
-_PAUSE: Final = 1.0  # between attempts to renew a token that is still good
+# Of the server's start timeout: the rest is left to report what went wrong.
+_SHARE: Final = 0.8
+# Seconds before its expiry at which a token is renewed; or a tenth of its life.
+_MARGIN: Final = 60.0
+_PAUSE: Final = 1.0  # seconds between attempts to renew a token that is still valid
+# Seconds; a newer token that gets a 401 is not replaced by another.
 _YOUNG: Final = 60.0
-_LARGEST: Final = 64 * 1024  # bytes of an answer
+_LARGEST: Final = 64 * 1024  # bytes of a response
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 _CODE: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _CUT: Final = 200
@@ -59,7 +63,15 @@ _CUT: Final = 200
 
 @attrs.define(eq=False)
 class Token:
-    """An access token. ``accepted``: the server has let it pass at least once."""
+    """An access token. Times are seconds on trio's clock.
+
+    Args:
+      value: the token.
+      since: when it was requested.
+      renew_at: when to renew it.
+      until: when it expires.
+      accepted: True once the server has accepted it.
+    """
 
     value: Secret
     since: float
@@ -68,12 +80,13 @@ class Token:
     accepted: bool = False
 
     def accept(self) -> None:
+        """Note that the server has accepted this token."""
         self.accepted = True
 
 
 @attrs.define(eq=False)
 class _Flight:
-    """One fetch, and all who wait for it."""
+    """One fetch of a token, shared by all callers that wait for it."""
 
     over: trio.Event = attrs.field(factory=trio.Event)
     token: Token | None = None
@@ -84,17 +97,18 @@ class _Flight:
 async def open_tokens(
     spec: ServerSpec, oauth: OAuth, masking: Masking
 ) -> AsyncGenerator[Tokens]:
-    """The tokens for the server of ``spec``, until the block is left.
+    """Yield the token source for the server of ``spec``, until the block is left.
 
-    ``masking`` learns each of them.
+    Each token that is fetched is added to ``masking``. Leaving the block cancels a
+    fetch that is still running.
     """
     assert spec.url is not None
-    # Only where tokens are used: it knows how pages of the web are fetched.
+    # Imported here, because only OAuth needs it and it loads the web tools.
     from .outward import OutwardTransport, allowed_by
 
     limit = min(_LONGEST_FETCH, _SHARE * spec.start_timeout)
     tls = httpx2.create_ssl_context()
-    # What the server names is gone to by another way than what the operator named.
+    # Addresses that the server names are restricted; those the operator named are not.
     transport = None
     if oauth.token_url is None:
         transport = OutwardTransport(allowed_by([spec.url]), tls)
@@ -113,7 +127,7 @@ async def open_tokens(
 
 @attrs.define(eq=False)
 class Tokens:
-    """The token in force; every request asks for it anew."""
+    """The source of the token in force. Every request asks it anew."""
 
     _url: str = attrs.field(repr=without_secrets)
     _oauth: OAuth
@@ -128,16 +142,21 @@ class Tokens:
 
     def __attrs_post_init__(self) -> None:
         if self._oauth.token_url is not None:
-            # How it wants the secret is not known: most take it in the header.
+            # Which way the endpoint takes the secret is not known; most take it in the
+            # header.
             self._endpoint = TokenEndpoint(
                 self._oauth.token_url, (BASIC, POST), resource_of(self._url)
             )
 
     async def current(self) -> Token | None:
-        """The token for a request. None before the server was asked who issues it.
+        """Return the token for a request.
+
+        Returns None as long as it is not known who issues tokens: the server says that
+        when it refuses the first request. Waits for a fetch only if there is no valid
+        token.
 
         Raises:
-          NoToken: if there is none to be had.
+          NoToken: if no token can be had.
         """
         token, now = self._token, trio.current_time()
         if token is not None and now < token.until:
@@ -145,27 +164,34 @@ class Tokens:
                 self._take_off({})
             return token
         if token is None and self._endpoint is None:
-            return None  # the server's refusal of a bare request says where to ask
+            # The server's refusal of a request without a token says where to ask.
+            return None
         return await self._next({})
 
     async def instead_of(
         self, refused: Token | None, www_authenticate: str | None
     ) -> Token | None:
-        """A better token than one that got a 401. None: there is none, it counts.
+        """Return a token to replace one that got a 401; None if the refusal is final.
+
+        Args:
+          refused: the token that was sent, None if none was.
+          www_authenticate: the header of the refusal.
 
         Raises:
-          NoToken: if there is none to be had.
+          NoToken: if no token can be had.
         """
         if refused is not None and self._token is refused:
             age = trio.current_time() - refused.since
             if not refused.accepted and age < _YOUNG:
-                return None  # a server that refuses new tokens refuses the next
+                # A server that refuses a new token refuses the next one too.
+                return None
             self._token = None
         if self._token is not None:
-            return self._token  # somebody else was refused first
+            return self._token  # another request was refused first, and has replaced it
         return await self._next(challenge_of(www_authenticate))
 
     async def _next(self, challenge: Mapping[str, str]) -> Token:
+        """Wait for the fetch that is running, or start one, and return its token."""
         flight = self._take_off(challenge)
         await flight.over.wait()
         if flight.token is None:
@@ -173,12 +199,14 @@ class Tokens:
         return flight.token
 
     def _take_off(self, challenge: Mapping[str, str]) -> _Flight:
+        """Return the fetch that is running; start one if there is none."""
         if self._flight is None:
             self._flight = _Flight()
             self._nursery.start_soon(self._fly, self._flight, challenge)
         return self._flight
 
     async def _fly(self, flight: _Flight, challenge: Mapping[str, str]) -> None:
+        """Run one fetch, and set its result or the reason of its failure."""
         try:
             with (
                 quiet(self._masking.text),
@@ -192,8 +220,10 @@ class Tokens:
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
             flight.why = f"the token endpoint cannot be reached: {why}"
-        except Exception as error:  # foreign code, given addresses by a server
-            flight.why = f"the token endpoint cannot be asked: {type(error).__name__}"
+        except Exception as error:  # foreign code, with addresses that a server chose
+            flight.why = (
+                f"the request to the token endpoint failed: {type(error).__name__}"
+            )
         finally:
             if flight.token is None:
                 self._rests_until = trio.current_time() + _PAUSE
@@ -201,6 +231,7 @@ class Tokens:
             flight.over.set()
 
     async def _fetch(self, challenge: Mapping[str, str]) -> Token:
+        """Ask the endpoint for a token, by each method until one is accepted."""
         if self._endpoint is None:
             self._endpoint = await discover(self._url, challenge, self._document)
         endpoint = self._endpoint
@@ -226,6 +257,7 @@ class Tokens:
     async def _ask(
         self, endpoint: TokenEndpoint, method: str, scopes: tuple[str, ...]
     ) -> tuple[int, Mapping[str, Any]]:
+        """Send the token request; return the status and the JSON of the response."""
         form = {"grant_type": "client_credentials", "resource": endpoint.resource}
         if scopes:
             form["scope"] = " ".join(scopes)
@@ -241,7 +273,7 @@ class Tokens:
             return response.status_code, await _object(response) or {}
 
     async def _document(self, url: str) -> Mapping[str, Any] | None:
-        """A metadata document; None if there is none at ``url``."""
+        """Return the metadata document at ``url``; None if there is none."""
         headers = {"Accept": "application/json"}
         async with self._client.stream("GET", url, headers=headers) as response:
             if response.status_code >= 500 or response.status_code == 429:
@@ -250,7 +282,7 @@ class Tokens:
             return await _object(response) if response.status_code == 200 else None
 
     def _refusal(self, status: int, answer: Mapping[str, Any]) -> str:
-        """What a token endpoint said, without what must not be shown."""
+        """Describe an endpoint's refusal in words that are safe to show."""
         code, said = answer.get("error"), answer.get("error_description")
         if not isinstance(code, str) or not _CODE.fullmatch(code):
             return f"the token endpoint answered HTTP {status}"
@@ -261,13 +293,13 @@ class Tokens:
 
 
 def _basic(ident: str, secret: str) -> str:
-    # RFC 6749, 2.3.1: both are encoded like a form's fields first.
+    # RFC 6749, 2.3.1: encode both like the fields of a form first.
     pair = f"{quote_plus(ident)}:{quote_plus(secret)}"
     return base64.b64encode(pair.encode()).decode()
 
 
 async def _object(response: httpx2.Response) -> Mapping[str, Any] | None:
-    """The JSON object of an answer; None for anything else, or too much of it."""
+    """Return the JSON object of a response; None if it is anything else, or large."""
     body = await whole(response, _LARGEST)
     try:
         answer = json.loads(body or b"")
@@ -277,11 +309,16 @@ async def _object(response: httpx2.Response) -> Mapping[str, Any] | None:
 
 
 def _token(answer: Mapping[str, Any], since: float) -> Token:
+    """Build the `Token` of an endpoint's answer.
+
+    Raises:
+      NoToken: if the answer holds no bearer token.
+    """
     value, kind = answer.get("access_token"), answer.get("token_type", "bearer")
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
-        raise NoToken("the token endpoint gave no token")
+        raise NoToken("the token endpoint sent no token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise NoToken("the token endpoint gave a token that is no bearer token")
+        raise NoToken("the token endpoint sent a token that is not a bearer token")
     life = _life(answer.get("expires_in"))
     return Token(
         Secret(value),
@@ -292,7 +329,7 @@ def _token(answer: Mapping[str, Any], since: float) -> Token:
 
 
 def _life(expires_in: object) -> float:
-    """For how long a token is good, seconds; inf if only a 401 will tell."""
+    """Return the life of a token in seconds; inf if the answer does not say."""
     try:
         life = float(expires_in) if type(expires_in) in (int, float, str) else 0.0  # type: ignore[arg-type]
     except (ValueError, OverflowError):

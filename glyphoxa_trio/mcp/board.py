@@ -1,6 +1,6 @@
-"""What is known of one server, and whom that is told.
+"""The state of one server, and the announcement of its changes.
 
-A connection, its calls and its lives share it. Each change is announced at once.
+A connection, its calls and its restarts share it. Each change is announced at once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MOST_TOLD: Final = 200
 
 @attrs.define(eq=False, kw_only=True)
 class Board:
-    """How one server is, in one life of its connection.
+    """The state of one server, in one life of its connection.
 
-    ``turned`` is set with every change. ``wanted``: somebody waits for a session;
-    ``stopping``: nobody will any more.
+    ``turned`` is set with every change. ``wanted`` is set when a call waits for a
+    session, ``stopping`` when the server is no longer needed.
 
     Args:
       publish, report, warn: as in `spawn_connection`.
@@ -54,7 +54,7 @@ class Board:
     _told: set[str] = attrs.field(factory=set, init=False)
 
     def become(self, state: ServerState) -> None:
-        """It is like this now."""
+        """Change to ``state``, and announce it."""
         if state is not self.state:
             self.state = state
             self._since = trio.current_time()
@@ -63,29 +63,32 @@ class Board:
         self.announce()
 
     def offer(self, tools: tuple[Tool, ...]) -> None:
-        """It has these tools; told with the next `announce`."""
+        """Set the server's tools; they are announced with the next `announce`."""
         self.tools = tools
 
     def began(self) -> None:
-        """A life begins."""
+        """Count one more life of the server."""
         self._begun += 1
 
     def expect(self, *, after: float = 0.0) -> None:
-        """A start begins ``after`` so many seconds: announce when it should be over."""
+        """Announce when a start that begins in ``after`` seconds should be over."""
         if self.state is not ServerState.FAILED and self.starts.begin(after=after):
             self.announce()
 
     def listen_to(self, stderr: LastLines) -> None:
-        """This is what its process says."""
+        """Take the lines of this process for warnings."""
         self._stderr = stderr
 
     def serve(self, session: ServerSession) -> None:
-        """Calls are sent there."""
+        """Send calls to ``session`` from now on: the server is ready."""
         self.session = session
         self.become(ServerState.READY)
 
     def lose(self) -> None:
-        """Calls from now on wait; not after the process has ended, but at once."""
+        """Drop the session at once, not only when the process has ended.
+
+        Calls from now on wait for the next session.
+        """
         if self.session is not None:
             self.session = None
             if not self.stopping.is_set():
@@ -93,7 +96,7 @@ class Board:
                 self.become(ServerState.RESTARTING)
 
     def failed(self, error: BaseException, *, warn: bool) -> None:
-        """A life has ended, for this reason."""
+        """Note that a life has ended with ``error``; ``warn`` tells the operator."""
         self.last_error = str(error) or type(error).__name__
         if warn:
             self.warn(self.last_error)
@@ -101,18 +104,18 @@ class Board:
             self.become(ServerState.RESTARTING)
 
     def stop(self) -> None:
-        """Nobody wants it any more: calls that wait for a session wait in vain."""
+        """Refuse the calls that wait for a session: the server is no longer needed."""
         self.stopping.set()
         self.turned.set()
 
     def close(self) -> None:
-        """It is not served any more."""
+        """Note that the server is stopped, and withdraw its tools."""
         self.session = None
         self.tools = ()
         self.become(ServerState.STOPPED)
 
     def announce(self) -> None:
-        """Tell everybody how it is."""
+        """Report the status and publish the tools."""
         self._report(
             ServerStatus(
                 name=self.spec.name,
@@ -130,14 +133,15 @@ class Board:
         self.turned.set()
 
     def warn(self, text: str) -> None:
-        """Tell the operator, with what its process said last."""
+        """Warn the operator, with the last lines that the process wrote to stderr."""
         said = "".join(f"\n  {line}" for line in self._stderr.lines[-_SHOWN_LINES:])
         self._warn(ServerWarning(server=self.spec.name, text=text + said))
 
     def warn_once(self, text: str) -> None:
-        """Tell the operator what they were not told before."""
+        """Warn the operator, unless the same text was sent before."""
         if text not in self._told:
-            if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
+            # A server may rename its tools without end.
+            if len(self._told) >= _MOST_TOLD:
                 self._told.clear()
             self._told.add(text)
             self._warn(ServerWarning(server=self.spec.name, text=text))

@@ -1,9 +1,8 @@
-"""The connections of a server that keeps something for its client: one for each
-session.
+"""Connections per session, for a server that keeps state for its client.
 
-The server's own connection lists its tools and serves what belongs to no session. A
-call of a session goes by one that is opened for it, waits while that starts, and finds
-what earlier calls of its session have left there.
+The server's main connection lists its tools and serves calls that belong to no session.
+A call that belongs to a session uses a connection that is opened for that session: the
+call waits while it starts, and finds the state that earlier calls of its session left.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from .calls import ask
 from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
 
-MOST_BRANCHES: Final = 32  # at once, of one server
+MOST_BRANCHES: Final = 32  # connections at once, for one server
 
 Key = tuple[str, str]
-"""Tenant and session."""
+"""The tenant and the session of a connection."""
 
 
 @attrs.define(eq=False)
 class _Branch:
+    """The connection of one session, with the count of its calls in flight."""
+
     ref: Ref[ConnectionMessages]
     handover: Handover
     calls: int = 0
@@ -47,7 +48,7 @@ class _Branch:
         self._close_if_idle()
 
     def leave(self) -> None:
-        """Close it, when the calls are over that it has."""
+        """Close the connection as soon as its calls in flight are over."""
         self.left = True
         self._close_if_idle()
 
@@ -58,10 +59,11 @@ class _Branch:
 
 @attrs.define(eq=False)
 class Branches:
-    """Those of one server, whichever was idle longest first.
+    """The session connections of one server, the one that was idle longest first.
 
     Args:
-      connect: opens one more connection; what has to be handed over goes by this.
+      spec: the server.
+      connect: opens one more connection; objects are handed over to it by the handover.
     """
 
     spec: ServerSpec
@@ -70,16 +72,16 @@ class Branches:
     _left: set[_Branch] = attrs.field(factory=set, init=False)
 
     def serves(self, context: CallContext) -> bool:
-        """Whether this call goes by one of them."""
+        """Return whether a call with this context belongs to a session."""
         return bool(context.session)
 
     async def ask(
         self, context: CallContext, request: CallTool, attempt: SendAttempt
     ) -> ToolResult:
-        """Call a tool by the connection of the caller's session.
+        """Call a tool on the connection of the caller's session.
 
         Raises:
-          ToolUnavailable: also if as many sessions as may be call it just now.
+          ToolUnavailable: also if the most sessions allowed are in use already.
           ToolError, ConnectionLost: as `Session.call_tool`.
         """
         key = context.tenant, context.session
@@ -95,6 +97,7 @@ class Branches:
                 self._left.discard(branch)
 
     def _of(self, key: Key) -> _Branch:
+        """Return the connection of a session; open one if there is none."""
         branch = self._open.get(key)
         if branch is None:
             self._make_room()
@@ -104,6 +107,11 @@ class Branches:
         return branch
 
     def _make_room(self) -> None:
+        """Close the connection that was idle longest, if there are too many.
+
+        Raises:
+          ToolUnavailable: if none is idle.
+        """
         if len(self._open) < MOST_BRANCHES:
             return
         for key, branch in self._open.items():
@@ -111,19 +119,22 @@ class Branches:
                 self.leave(key)
                 return
         raise ToolUnavailable(
-            f"{self.spec.name} serves {len(self._open)} sessions just now, and no more"
+            f"{self.spec.name} serves {len(self._open)} sessions at the moment, which"
+            " is the limit"
         )
 
     def leave(self, key: Key) -> None:
-        """This session is over, or set aside: its connection ends when its calls
-        have."""
+        """End the connection of a session that is over or set aside.
+
+        It is closed when its calls in flight are over.
+        """
         if (branch := self._open.pop(key, None)) is not None:
             if branch.calls:
                 self._left.add(branch)
             branch.leave()
 
     async def drain(self, within: float) -> None:
-        """Return as soon as no call is in flight, or after so many seconds."""
+        """Return as soon as no call is in flight, or after ``within`` seconds."""
 
         async def drain(branch: _Branch) -> None:
             with suppress(GlyphoxaError):
@@ -134,7 +145,7 @@ class Branches:
                 nursery.start_soon(drain, branch)
 
     async def end(self, within: float) -> None:
-        """Close all of them, and wait for that."""
+        """Close all connections, and wait at most ``within`` seconds for each."""
         async with trio.open_nursery() as nursery:
             for branch in (*self._open.values(), *self._left):
                 nursery.start_soon(lambda x: x.ref.stop(within=within), branch)

@@ -1,9 +1,11 @@
-"""Calls on their way to a server: when each is sent, and whether it is sent again.
+"""Calls to a server: when each is sent, and whether it is retried.
 
-A call that did nothing yet (it never arrived, or the server was too busy to run
-it) may be sent again; one whose answer was lost only if its tool only reads, or the
-operator says that twice is as good as once. Always inside the time in which somebody
-waits for it.
+A call that had no effect yet (it never arrived, or the server was too busy to run it)
+may be sent again. A call whose answer was lost is sent again only if its tool is
+read-only or configured to be idempotent. All of this happens within the time that the
+caller waits.
+
+Above 300 lines, because the two ways to send a call must agree on when to retry.
 """
 
 from __future__ import annotations
@@ -31,17 +33,20 @@ from .metadata import PREFIX, result_of
 from .status import ServerState
 from .transport import Busy, NeverSent, ServerSession
 
-_BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
-_SOON: Final = 0.05  # seconds; a shorter wait is not worth telling
+# Seconds; the executor enforces the deadline, this only catches its faults.
+_BACKSTOP: Final = 1.0
+_SOON: Final = 0.05  # seconds; a shorter wait is not worth reporting
 
 
 @attrs.define(eq=False)
 class RetryingCall:
-    """Sends one call, and once more where that is right.
+    """A retrying call: sends the call, and sends it once more where that is safe.
 
     Args:
-      ready: the session, waited for; raises ToolUnavailable when there is no hope.
-      meta: what goes along with the call, made anew for each sending.
+      request: the call.
+      attempt: records when it was sent.
+      ready: waits for the session; raises ToolUnavailable when there is no hope of one.
+      meta: the ``_meta`` of the call, made anew for each sending.
     """
 
     request: CallTool
@@ -51,7 +56,7 @@ class RetryingCall:
     _again: bool = attrs.field(default=True, init=False)
 
     async def run(self) -> Mapping[str, Any]:
-        """The server's answer.
+        """Send the call, and return the server's answer.
 
         Raises:
           ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
@@ -66,10 +71,12 @@ class RetryingCall:
         try:
             return await self._sent()
         except ToolUnavailable:
-            # The second one did nothing; what the first one did is still unknown.
+            # The second sending had no effect; whether the first one had is still
+            # unknown.
             raise lost from None
 
     async def _sent(self, met: Exception | None = None) -> Mapping[str, Any]:
+        """Send until the call arrives; ``met`` is an error that happened already."""
         request = self.request
         session: ServerSession | None = None
         while True:
@@ -83,8 +90,8 @@ class RetryingCall:
                     request.tool, request.arguments, self.meta(request)
                 )
             except NeverSent:
-                # The next session may have it. Each turn of this loop costs a
-                # session, and those are counted.
+                # Try the next session. Each turn of this loop costs a session, and the
+                # restart policy limits those.
                 if session is not None and session.loss.why is None:
                     raise
             except Busy as busy:
@@ -104,7 +111,7 @@ async def ask(
     request: CallTool,
     attempt: SendAttempt,
 ) -> ToolResult:
-    """Call a tool by way of a connection's mailbox.
+    """Call a tool through a connection's mailbox.
 
     Raises:
       ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
@@ -121,12 +128,13 @@ async def ask(
 
 @attrs.define(eq=False, kw_only=True)
 class InFlightCalls:
-    """The calls of one server that are on their way.
+    """The calls of one server that are in flight.
 
     Args:
-      board: where the session is found, and when there may be one.
-      ref: of the connection that reads what has to wait.
-      handover: where attempts are handed over.
+      board: holds the session, and says when there will be one.
+      liveness: is told of each answer and each time-out.
+      ref: the connection whose mailbox takes the calls that have to wait.
+      handover: passes attempts to the connection.
     """
 
     board: Board
@@ -137,11 +145,11 @@ class InFlightCalls:
     _idle: Signal = attrs.field(factory=Signal, init=False)
 
     async def drain(self) -> None:
-        """Return as soon as none is in flight."""
+        """Return as soon as no call is in flight."""
         await self._idle.until(lambda: not self._in_flight)
 
     async def ask(self, request: CallTool, attempt: SendAttempt) -> ToolResult:
-        """Call a tool by way of the mailbox, wherever the server is now.
+        """Call a tool through the mailbox, whatever state the server is in.
 
         Raises:
           ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
@@ -152,7 +160,7 @@ class InFlightCalls:
         return await ask(self._ref, self._handover, spec, request, attempt)
 
     async def answer(self, request: CallTool) -> ToolResult:
-        """Send what came by the mailbox."""
+        """Send a call that came through the mailbox, and return its result."""
         attempt = self._handover.take(request.attempt, SendAttempt) or SendAttempt()
         self._in_flight += 1
         try:
@@ -164,7 +172,7 @@ class InFlightCalls:
             self.liveness.heard()
             raise
         except BaseException as error:
-            if not isinstance(error, Exception):  # cancelled, alone or as a group
+            if not isinstance(error, Exception):  # cancelled, alone or in a group
                 self._left_unanswered(request, attempt)
             raise
         finally:
@@ -173,8 +181,11 @@ class InFlightCalls:
     def begin(
         self, request: CallTool, attempt: SendAttempt, landing: TaskResult[ToolResult]
     ) -> Callable[[], None] | None:
-        """Send a call now, past the mailbox and without a task, if there is a session
-        that can; returns what leaves it, or None."""
+        """Send a call at once, without mailbox and task, if there is a session.
+
+        The result goes to ``landing``. Returns the function that gives the call up;
+        None if the call could not be sent this way.
+        """
         session = self.board.session
         if (
             session is None
@@ -215,6 +226,7 @@ class InFlightCalls:
     def _leave(
         self, request: CallTool, attempt: SendAttempt, forget: Callable[[], None]
     ) -> None:
+        """Give up a call that `begin` has sent."""
         forget()
         self._one_less()
         self._left_unanswered(request, attempt)
@@ -226,7 +238,7 @@ class InFlightCalls:
         attempt: SendAttempt,
         error: Exception,
     ) -> bool:
-        """Whether what did not go well at once may do so another time."""
+        """Return whether a call that failed at once may be tried another time."""
         match error:
             case NeverSent():
                 attempt.take_back()
@@ -236,8 +248,11 @@ class InFlightCalls:
         return isinstance(error, Busy)
 
     def _left_unanswered(self, request: CallTool, attempt: SendAttempt) -> None:
-        """Note that nobody waits for this call any more. If its time was up, the server
-        may hang; an interruption says nothing about the server."""
+        """Note that the caller of a call in flight stopped waiting.
+
+        If the call's time was up, the server may hang, and `Liveness` is told. An
+        interruption says nothing about the server.
+        """
         sent, now = attempt.at, trio.current_time()
         if (
             self.board.session is not None
@@ -247,11 +262,11 @@ class InFlightCalls:
             self.liveness.cut(sent)
 
     async def _ready_for(self, request: CallTool) -> ServerSession:
-        """The session, if there is one while somebody still waits for the call.
+        """Return the session, if there is one before the caller stops waiting.
 
         Raises:
-          ToolUnavailable: just before that moment, so that the call ends with what
-            is true of it: it was not sent. Or as `_ready`.
+          ToolUnavailable: shortly before that moment, so that the call ends with the
+            true reason: it was not sent. Or as `_ready`.
         """
         session = self.board.session
         if session is not None and session.loss.why is None:
@@ -259,16 +274,19 @@ class InFlightCalls:
         with trio.move_on_at(request.until):
             return await self._ready()
         how = f"{self.board.state}{self._when()}"
-        raise ToolUnavailable(f"{self.board.spec.name} is {how} and was not asked")
+        name = self.board.spec.name
+        raise ToolUnavailable(f"{name} is {how} and the call was not sent")
 
     def _when(self) -> str:
-        """When the server is ready, for a model: ``, ready in about 1.2 s,`` if that is
-        known."""
+        """Say when the server should be ready: ``, ready in about 1.2 s,``, if known.
+
+        The text is for a model.
+        """
         left = self.board.starts.left
         return f", ready in about {left:.1f} s," if left >= _SOON else ""
 
     async def _ready(self) -> ServerSession:
-        """The session, waiting for one as long as there is hope.
+        """Return the session, waiting for one as long as one may come.
 
         Raises:
           ToolUnavailable: if the server has failed or is being stopped.
@@ -286,12 +304,13 @@ class InFlightCalls:
             await self.board.turned.changed()
 
     def _meta(self, request: CallTool) -> dict[str, Any]:
-        """How long the answer is of use, for servers that care."""
+        """Return the ``_meta`` of a call: the milliseconds left for its answer."""
         until = min(request.deadline, request.awaited_until)
         remaining = min(until - trio.current_time(), self.board.spec.timeout)
         return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
 
     def _one_less(self) -> None:
+        """Count one call less in flight."""
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()

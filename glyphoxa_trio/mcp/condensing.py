@@ -1,6 +1,6 @@
-"""Large answers of one session: read in a worker process, and what is kept of them.
+"""Condense large answers of one session, in a worker process.
 
-Both transports bring their large messages here. Import this lazily: it needs the SDK.
+Both transports use this for large messages. Import this lazily: it needs the SDK.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
 
 from . import bounds
 
-_KEPT: Final = "glyphoxa/kept"  # in `_meta`: where the entries of a page are
-_SMALL: Final = "glyphoxa/condensed"  # in `_meta`: it was checked when it was whole
+# In `_meta`: the key under which the entries of a page are kept.
+_KEPT: Final = "glyphoxa/kept"
+# In `_meta`: the answer was checked against its schema as a whole.
+_SMALL: Final = "glyphoxa/condensed"
 _ID: Final = rb'"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\]{1,200})")'
 _HEAD: Final = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,"
@@ -36,27 +38,31 @@ _TAIL: Final = re.compile(
     rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
 )
 _MOST_KEPT: Final = 4
-ENDS: Final = 300  # bytes at either end, in which an id is looked for
+ENDS: Final = 300  # bytes at either end of a message that are searched for an id
 
 
 class Unusable(MCPError):
-    """The server answered, and what it answered is no answer."""
+    """The server sent an answer that cannot be used."""
 
     def __init__(self, why: str) -> None:
         super().__init__(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
 
 
 def is_unusable(error: MCPError) -> bool:
-    """Whether an answer came that cannot be read, on either transport."""
+    """Return whether an error means an unreadable answer, on either transport."""
     return isinstance(error, Unusable) or error.code == types.PARSE_ERROR
 
 
 class Unasked(Exception):
-    """The message answers no request of ours."""
+    """The message does not answer a request of ours."""
 
 
 def ident_in(head: bytes, tail: bytes) -> int | str | None:
-    """Which request a message answers, if its first or last bytes say so."""
+    """Return the id of the request that a message answers.
+
+    Only the first and last bytes of the message are needed. Returns None if the id is
+    in neither.
+    """
     found = _HEAD.match(head) or _TAIL.search(tail)
     if found is None:
         return None
@@ -64,16 +70,16 @@ def ident_in(head: bytes, tail: bytes) -> int | str | None:
 
 
 def is_unasked(head: bytes) -> bool:
-    """Whether a message says at its beginning that it is no answer."""
+    """Return whether the first bytes of a message show that it is not an answer."""
     return _METHOD.match(head) is not None
 
 
 @attrs.define(eq=False)
 class Condenser:
-    """Makes large answers small, for one session.
+    """The reader of large answers, for one session.
 
     Args:
-      mask: the pattern of what nobody may read, as of now; see `secret.Mask`.
+      mask: returns the pattern of what must be hidden, as of now; see `secret.Mask`.
     """
 
     mask: Callable[[], str] = attrs.field(default=str, repr=False)
@@ -82,7 +88,7 @@ class Condenser:
     _kept: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def hold_against(self, schemas: Mapping[str, Any]) -> None:
-        """These are the output schemas that large answers must fit, by tool."""
+        """Set the output schemas, by tool, that large answers are checked against."""
         self._schemas = schemas
 
     async def small(
@@ -94,13 +100,19 @@ class Condenser:
         *,
         event: bool = False,
     ) -> dict[str, Any]:
-        """The small result of the large message in ``line``. Cancelling kills the
-        process that reads it. An ``event`` is one of a stream, with all its lines.
+        """Return the small result of the large message in ``line``.
+
+        Cancelling kills the process that reads the message. ``event`` says that
+        ``line`` is an event of a stream, with all of its lines.
+
+        Args:
+          method, params: the request that the message answers.
+          ident: the id of that request.
 
         Raises:
-          MCPError: the error that the message is.
-          Unusable: it cannot be read, within the bounds.
-          Unasked: it is a request or a notification.
+          MCPError: the error that the message carries.
+          Unusable: if the message cannot be read within the limits.
+          Unasked: if it is a request or a notification.
         """
         order: dict[str, Any] = {
             "method": method,
@@ -132,7 +144,8 @@ class Condenser:
         meta = result.setdefault("_meta", {})
         if method.endswith("/list"):
             key = secrets.token_hex(8)
-            while len(self._kept) >= _MOST_KEPT:  # of questions that nobody waits for
+            # Of requests whose callers have stopped waiting.
+            while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = (entries, reply["left_out"], reply["uncounted"])
             meta[_KEPT] = key
@@ -141,15 +154,18 @@ class Condenser:
         return result
 
     def was_checked(self, result: Mapping[str, Any]) -> bool:
-        """Whether this is what was kept of an answer that was checked as a whole."""
+        """Return whether ``result`` was condensed from an answer that was checked."""
         meta = result.get("_meta")
         return isinstance(meta, Mapping) and meta.get(_SMALL) == self._mark
 
     async def entries(
         self, result: Mapping[str, Any]
     ) -> tuple[list[Any], list[str], int] | None:
-        """The entries of the large page of which only ``result`` was passed on, what
-        was left out of it, and how much more was; None if it is a small page."""
+        """Return the entries of a large page, which ``result`` stands for.
+
+        Returns the entries, a text for each entry that was left out, and the number of
+        further ones; None if ``result`` is a small page.
+        """
         meta = result.get("_meta")
         key = meta.get(_KEPT) if isinstance(meta, Mapping) else None
         if not isinstance(key, str) or key not in self._kept:
@@ -162,6 +178,11 @@ class Condenser:
         return entries, left_out, uncounted
 
     async def _read(self, order: bytes, line: bytes | bytearray) -> bytes:
+        """Have a worker process read ``line``.
+
+        Raises:
+          Unusable: if it cannot, or takes more than `bounds.WORKER_PATIENCE` seconds.
+        """
         with trio.move_on_after(bounds.WORKER_PATIENCE):
             try:
                 return await _workers().run(order, line)
@@ -173,13 +194,15 @@ class Condenser:
                 ) from error
             except WorkersBusy as error:
                 raise Unusable("too many large answers at once") from error
-        raise Unusable(f"to read it takes more than {bounds.WORKER_PATIENCE:g} s")
+        raise Unusable(f"reading it takes more than {bounds.WORKER_PATIENCE:g} s")
 
 
 @asynccontextmanager
 async def readers() -> AsyncGenerator[None]:
-    """While in this block there may be processes that read; the last who leaves such a
-    block ends them."""
+    """Keep worker processes available within the block.
+
+    Such blocks share the processes; leaving the last block ends them.
+    """
     try:
         pool = _pool.get()
     except LookupError:
@@ -200,6 +223,8 @@ def _workers() -> Workers:
 
 @attrs.define(eq=False)
 class _Pool:
+    """The worker processes of one trio run, and how many blocks use them."""
+
     users: int = 0
     workers: Workers = attrs.field(
         factory=lambda: Workers(

@@ -1,15 +1,16 @@
 """The actor that owns the connection to one server.
 
-It starts the server, lists its tools, serves calls in parallel, and begins
-again when the server is lost (D17). A call that comes while there is no session
-waits for one, within its own asker's patience; once the server has *failed* it
-is refused at once (D5). A tool of a server is a `Tool` whose handler asks this
-actor, so nobody above needs to know that there is a server.
+It starts the server, lists its tools, serves calls in parallel, and reconnects when the
+server is lost. A call that comes while there is no session waits for one, as long as
+its caller waits; once the server has *failed*, calls are refused at once. A tool of a
+server is a `Tool` whose handler asks this actor, so code above this package does not
+need to know about servers.
 
-Calls run beside the session, not inside it: whatever tears a session down, they
-end with a meaning, and one call's error never costs the others their session.
+Calls run beside the session, not inside it: whatever tears a session down, each call
+ends with a result or an error that says what happened, and the error of one call does
+not end the session of the others.
 
-Above 300 lines, because an actor's state and all that touches it stand together.
+Above 300 lines, because an actor's state and the code that touches it stay together.
 """
 
 from __future__ import annotations
@@ -71,16 +72,18 @@ from .transport import (
     ToolListing,
 )
 
-# A first turn goes before sixteen processes that would compete with it for the
-# machine, if their tools are known; a call of one starts its server at once.
+# The first turn should not compete for the processor with sixteen servers that start.
+# If a server's tools are known, it starts this much later, or when a tool is called.
 _HEAD_START: Final = 0.2
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
-_RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
+# Seconds between two readings of the list of a server that keeps changing it.
+_RELIST_PAUSE: Final = 0.1
 
 
-# A fault of ours in here must not end the runtime, nor spin.
+# A fault in this actor must not end the runtime, nor restart in a busy loop.
 _AFTER_A_FAULT: Final = Backoff(first=1.0, ceiling=60.0, max_restarts=1_000_000)
-_FORGETFUL: Final = 1.0  # seconds; sessions that are shorter count as failures
+# Seconds; the loss of a session that was shorter counts as a failure.
+_FORGETFUL: Final = 1.0
 
 
 class _TooSlow(ConnectionFailed):
@@ -102,22 +105,24 @@ def spawn_connection(
     handover: Handover | None = None,
     branches: Branches | None = None,
 ) -> Ref[ConnectionMessages]:
-    """Start the connection of ``spec``; it needs no further care.
+    """Start the connection actor of ``spec`` in ``nursery``.
 
-    Stop it with `Ref.stop`: it says goodbye, ends the server's process and is
-    gone within 2 s. None of the callables may block or raise.
+    Stop it with `Ref.stop`: it ends the session, then the server's process, within 2 s.
+    The callables must neither block nor raise.
 
     Args:
-      publish: told of each state and its tools; `STOPPED` comes without any.
-      warn: told of what the operator should see.
-      report: told whenever the status changes.
-      log: told of what the server writes to stderr, rate-limited.
-      on_event: told of lives, failures and restarts.
-      known: where the tools of the last run are, and those of this one go.
-      handover: where attempts are handed over by those who do not call its tools.
-      branches: where calls of sessions go, if it is not for them.
+      publish: called with each state and its tools; `STOPPED` comes without tools.
+      warn: called with what the operator should see.
+      report: called whenever the status changes.
+      log: called with the lines that the server writes to stderr, rate-limited.
+      on_event: called on starts, failures and restarts of the server.
+      open_session: opens a session; for tests.
+      known: the cache that holds the tool lists of the last run, and takes new ones.
+      rng: the source of jitter for restart delays.
+      handover: passes attempts from callers that do not use the tools' handlers.
+      branches: the session connections; None if one connection serves all sessions.
     """
-    memory = ServerToolCache(known, spec)  # they outlive its faults
+    memory = ServerToolCache(known, spec)  # they outlive a crash of the actor
     handover = handover or Handover()
 
     def live(inbox: Inbox[ConnectionMessages]) -> Awaitable[None]:
@@ -138,7 +143,7 @@ def spawn_connection(
         ).run(inbox)
 
     def on_fault(event: SupervisionEvent) -> None:
-        """Told when this actor itself crashed, which nothing should bring about."""
+        """Warn about a crash of this actor itself, which is always a fault of ours."""
         if isinstance(event, Failed):
             warn(ServerWarning(server=spec.name, text=crash_report(event)))
 
@@ -177,12 +182,12 @@ class _Connection:
     # -------------------------------------------------------------- the actor
 
     async def run(self, inbox: Inbox[ConnectionMessages]) -> None:
-        """Serve calls until stopped, whatever becomes of the server meanwhile."""
+        """Serve calls until stopped, whatever happens to the server meanwhile."""
         over = trio.Event()
 
         async def live() -> None:
             try:
-                if self.board.tools:  # of the last run: nobody waits for its process
+                if self.board.tools:  # of the last run: no call waits for the process
                     lazily = self.board.state is ServerState.IDLE
                     with trio.move_on_after(math.inf if lazily else _HEAD_START):
                         await self.board.wanted.wait()
@@ -215,11 +220,12 @@ class _Connection:
                 with trio.move_on_after(polite):
                     await over.wait()
                 nursery.cancel_scope.cancel()
-            await self._keep()  # what came at the very end
+            await self._keep()  # lists that came at the very end
         finally:
             self.board.close()
 
     async def _answer(self, call: Call[ConnectionMessages]) -> None:
+        """Answer one message of the mailbox."""
         with call.answering():
             match call.request:
                 case Drain():
@@ -231,19 +237,20 @@ class _Connection:
     # ------------------------------------------------------ from run to run
 
     async def _remember(self) -> None:
-        """Begin with the tools of the last run, if they are known."""
+        """Start with the tools of the last run, if they are cached."""
         listing = await self._memory.recall()
         if listing is not None:
             self.board.starts.recall(listing.start)
             await self._adopt(listing, sound=True)
 
     async def _keep_known(self) -> None:
-        """Write down each new list; never on the way of a call."""
+        """Write each new list to the cache; calls do not wait for that."""
         while True:
             await self._keep()
             await self.board.turned.changed()
 
     async def _keep(self) -> None:
+        """Write the list, and again if a newer one came meanwhile."""
         kept: ToolListing | None = None
         while kept is not self._listed:
             kept = self._listed
@@ -252,14 +259,14 @@ class _Connection:
     # --------------------------------------------------------------- its lives
 
     async def _life(self) -> None:
-        """Serve until the server is lost or not wanted any more.
+        """Serve until the server is lost or no longer needed.
 
-        A server that has only forgotten a session, as those do that were idle or
-        were restarted, is no failure: the next session begins at once, if the last
-        one was not over as soon as it began.
+        A server that has only forgotten the session, as servers do that were idle or
+        were restarted, has not failed: the next session begins at once, unless the last
+        one was shorter than a second.
 
         Raises:
-          ConnectionFailed: if it could not be reached, or was lost.
+          ConnectionFailed: if the server could not be reached, or was lost.
         """
         while True:
             born = trio.current_time()
@@ -270,10 +277,12 @@ class _Connection:
                 raise ConnectionFailed(lost.why)
 
     async def _serve(self) -> SessionLost | None:
-        """One session, to its end: how it was lost, None if it is not wanted.
+        """Run one session to its end.
+
+        Returns how the session was lost; None if the server is no longer needed.
 
         Raises:
-          ConnectionFailed: if it could not be opened, or broke.
+          ConnectionFailed: if the session could not be opened, or broke.
         """
         self._served = False
         self._list_changed = Signal()
@@ -312,6 +321,11 @@ class _Connection:
         return lost
 
     async def _list(self, session: ServerSession, *, until: float) -> ToolListing:
+        """Read the list of tools and compile their schemas, until ``until``.
+
+        Raises:
+          _TooSlow: if that takes longer.
+        """
         with trio.move_on_at(until):
             listing = await session.list_tools()
             await compile_schemas(self.spec, listing.tools)
@@ -328,12 +342,14 @@ class _Connection:
                 await self._adopt(await self._list(session, until=until))
             except GlyphoxaError as error:
                 if session.loss.why is not None:
-                    pass  # there are worse news to come
+                    pass  # the loss of the session is reported elsewhere
                 elif isinstance(error, _TooSlow) and self.spec.url is not None:
-                    # Nothing else tells of an HTTP connection that only we hold open.
+                    # Nothing else detects the loss of an HTTP connection that only we
+                    # keep open.
                     session.loss.report(f"it does not answer any more: {error}")
                 else:
-                    self.board.warn_once(f"its changed tools are not known: {error}")
+                    text = f"its changed list of tools cannot be read: {error}"
+                    self.board.warn_once(text)
             else:
                 self._liveness.heard()
                 self.board.announce()
@@ -372,13 +388,17 @@ class _Connection:
     def _give_up(self) -> None:
         if self.board.state is not ServerState.FAILED:
             retried = self.spec.restart.enabled
-            next_step = "tried once a minute" if retried else "not tried again"
+            next_step = "retried once a minute" if retried else "not retried"
             self.board.warn(f"has failed, and is {next_step}: {self.board.last_error}")
             self.board.become(ServerState.FAILED)
 
     # ------------------------------------------------------- what others see
 
     async def _adopt(self, listing: ToolListing, *, sound: bool = False) -> None:
+        """Take over a new list of tools.
+
+        ``sound`` lists were checked in the last run, and are not checked again.
+        """
         described = await describe_in_turn(self.spec, listing.tools, sound=sound)
         reader = READER if READER in listing.tools else {}
         tools = [
@@ -397,13 +417,14 @@ class _Connection:
     def _tool(
         self, definition: ToolDefinition, fingerprint: str, *, reader: bool
     ) -> Tool:
+        """Build the `Tool` of a definition; its handler asks this actor."""
         repeatable = unasked(definition, Purpose.RETRY) is None
         branches = self._branches
         handler = _Handler(self.calls, definition.name, repeatable, branches)
         definition = attrs.evolve(
             definition,
             round_trip=self._liveness.round_trip,
-            # What it says in one session is nothing to another.
+            # The answer in one session says nothing about another session.
             per_npc=definition.per_npc or branches is not None,
         )
         return Tool(
@@ -418,7 +439,7 @@ class _Connection:
 
 @attrs.frozen(eq=False)
 class _Handler:
-    """The code behind one tool of a server."""
+    """The handler of one tool of a server."""
 
     _calls: InFlightCalls = attrs.field(repr=False)
     _tool: str
@@ -440,7 +461,10 @@ class _Handler:
         context: CallContext,
         landing: TaskResult[ToolResult],
     ) -> Callable[[], None] | None:
-        """As calling it, without a task; see `SharedTasks.launch`."""
+        """Send the call without a task; see `SharedTasks.launch`.
+
+        Returns None if that is not possible.
+        """
         if self._branches is not None:
             return None
         request = self._request(arguments, context)

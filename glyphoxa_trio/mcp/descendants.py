@@ -1,13 +1,13 @@
-"""Whoever came of a server's process: found by a mark, ended one by one.
+"""Find and kill the descendants of a server's process.
 
-A process group is left by `setsid`, and a daemon has no parent either, so neither
-tells whose child a process is. What children do keep is their environment: a
-server is started with a mark of its own there, and `/proc` shows who has it, and
-whose parent had it. Only a process that is a daemon *and* threw its environment
-away is not found. (Being a subreaper would find that one too, but it is a property
-of the whole host process, and would hand it the orphans of everybody else.)
+Neither the process group nor the parent tells whose descendant a process is: `setsid`
+leaves the group, and a daemon has no parent. Descendants do keep their environment, so
+a server is started with a mark of its own there. ``/proc`` shows which processes carry
+the mark, and which have a parent that carries it. Only a process that is a daemon *and*
+has cleared its environment is missed. (A subreaper would find that one too, but it is a
+property of the whole host process, and would make it the parent of every other orphan.)
 
-Linux only: without ``/proc`` nobody is found, and the group is all that is ended.
+Linux only: without ``/proc`` no descendants are found, and only the group is ended.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NAME: Final = "GLYPHOXA_SERVER"
 _PROC: Final = "/proc"
 _ROUNDS: Final = 20
 _GLANCES: Final = 10
-_PAUSE: Final = 0.01  # seconds for the killed to be gone, before looking again
+_PAUSE: Final = 0.01  # seconds for killed processes to disappear, before looking again
 
 
 @attrs.frozen
 class Kin:
-    """A living process. ``began`` tells it from a later one of the same pid."""
+    """A living process. ``began`` tells it from a later process with the same pid."""
 
     pid: int
     parent: int
@@ -42,29 +42,32 @@ class Kin:
 
 @attrs.frozen
 class Descendants:
-    """The processes that come of one server, and nobody else's.
+    """The processes that descend from one server.
 
-    Start the server with `environment`; look for them, or end them, at any time,
-    also when the server itself is long dead.
+    Start the server with `environment`; look for its descendants, or end them, at any
+    time, also when the server itself has been dead for long.
     """
 
     mark: str = attrs.field(factory=lambda: secrets.token_hex(16), repr=False)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the server gets beside its own environment."""
+        """Return the variables to add to the server's environment."""
         return {NAME: self.mark}
 
     def living(self) -> tuple[Kin, ...]:
-        """Who is there, the server included; reads all of ``/proc``, so it takes
-        some milliseconds."""
+        """Return the living descendants, with the server itself.
+
+        Reads all of ``/proc``, so it takes some milliseconds.
+        """
         return self._look(lambda kin: None)
 
     async def end(self) -> tuple[int, ...]:
-        """Kill all of them; the pids of those that do not even die of that.
+        """Kill all descendants; return the pids of those that survive that.
 
-        Looks again until nobody is left, because they may fork meanwhile: some
-        milliseconds as a rule, and 0.5 s at most. Cancelled, it has killed some.
+        Looks again until none is left, because they may fork meanwhile: some
+        milliseconds as a rule, and 0.5 s at most. If cancelled, it has killed some of
+        them.
         """
         left: tuple[Kin, ...] = ()
         for _ in range(_ROUNDS):
@@ -75,25 +78,30 @@ class Descendants:
         return tuple(kin.pid for kin in left)
 
     def _strike(self) -> tuple[Kin, ...]:
-        # Who is stopped as soon as he is found forks no more while others are.
+        """Kill the descendants that are found now, in a thread; return them."""
+        # Stop each process as soon as it is found, so that it cannot fork while others
+        # are being found.
         found = self._look(lambda kin: _send(kin, signal.SIGSTOP))
         for kin in found:
             _send(kin, signal.SIGKILL)
         return found
 
     def _look(self, on_found: Callable[[Kin], None]) -> tuple[Kin, ...]:
+        """Return the living descendants; call ``on_found`` with each as it is found."""
         written = f"{NAME}={self.mark}".encode()
         read: dict[int, Kin | None] = {}
         found: dict[int, Kin] = {}
         for _ in range(_GLANCES):
-            # Whoever was born while we looked has a pid that is new to us: a family
-            # in which each forks and leaves would always be one step ahead else.
+            # A process that started while we looked has a pid that is new to us.
+            # Without this, a family in which each process forks and exits would always
+            # be one step ahead.
             fresh = [pid for pid in _pids() if pid not in read]
             if not fresh:
                 break
             for pid in fresh:
                 kin = read[pid] = _kin(pid)
-                # Who threw the mark away is known by a parent who did not.
+                # A process that cleared its environment is recognised by a parent that
+                # did not.
                 if kin and (_has(pid, written) or kin.parent in found):
                     found[pid] = kin
                     on_found(kin)
@@ -116,9 +124,9 @@ def _pids() -> list[int]:
 
 
 def _kin(pid: int) -> Kin | None:
-    """A process by its pid; None if it is dead."""
+    """Return the process with this pid; None if it is dead."""
     with suppress(OSError, ValueError, IndexError):
-        # The command's name, in parentheses, may have anything in it.
+        # The command's name, in parentheses, may contain anything.
         _, _, text = _read(pid, "stat").rpartition(b") ")
         fields = text.split()
         if fields[0] not in (b"Z", b"X"):
@@ -127,7 +135,8 @@ def _kin(pid: int) -> Kin | None:
 
 
 def _has(pid: int, written: bytes) -> bool:
-    with suppress(OSError):  # somebody else's, or gone
+    """Return whether the environment of a process contains the mark."""
+    with suppress(OSError):  # it belongs to another user, or is gone
         return written in _read(pid, "environ").split(b"\0")
     return False
 
@@ -144,7 +153,7 @@ def _read(pid: int, what: str) -> bytes:
 
 
 def _send(kin: Kin, number: signal.Signals) -> None:
-    """Signal this very process, never one that has its pid by now."""
+    """Signal this very process, never a later one that has the same pid."""
     with suppress(OSError):
         handle = os.pidfd_open(kin.pid)
         try:

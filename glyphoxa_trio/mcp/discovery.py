@@ -1,9 +1,10 @@
-"""Who issues the tokens for an MCP server, as the server itself says it.
+"""Discover which token endpoint serves an MCP server, starting from the server.
 
-Two documents lead there: the server's protected resource metadata (RFC 9728) names
-an issuer, the issuer's own metadata (RFC 8414, or OpenID's) names the token
-endpoint. Whoever could forge one of them would be sent our secret, so each is read
-only where nobody on the way can change it, and has to be about whom it was asked.
+Two documents lead there: the server's protected resource metadata (RFC 9728) names an
+issuer, and the issuer's own metadata (RFC 8414 or OpenID) names the token endpoint.
+Anyone who could forge one of them would receive our secret. So each is read only from
+an address where it cannot be changed on the way, and must name the server or issuer
+that it was requested for.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ _PARAMETER: Final = re.compile(r'([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+
 
 
 class NoToken(GlyphoxaError):
-    """There is no token to be had; the text tells an operator why."""
+    """No token can be had; the message tells an operator why."""
 
 
 Fetch = Callable[[str], Awaitable[Mapping[str, Any] | None]]
-"""Reads a JSON object from an address; None where there is none."""
+"""A function that reads a JSON object from an address; None if there is none."""
 
 
 @attrs.frozen
 class TokenEndpoint:
-    """Where to ask for tokens, and how.
+    """The address of a token endpoint, and how to ask it.
 
     Args:
-      methods: the ways to show the secret, to be tried in this order.
-      resource: the server as RFC 8707 wants it named: what the token is for.
-      scopes: what the server says it needs.
+      methods: the ways to present the secret, in the order in which to try them.
+      resource: the server's identifier by RFC 8707: the token is for this server.
+      scopes: the scopes that the server says it needs.
     """
 
     url: str = attrs.field(repr=without_secrets)
@@ -53,7 +54,7 @@ class TokenEndpoint:
 
 
 def challenge_of(header: str | None) -> Mapping[str, str]:
-    """The parameters of a ``WWW-Authenticate``, of whatever scheme."""
+    """Return the parameters of a ``WWW-Authenticate`` header, of any scheme."""
     return {
         name.lower(): re.sub(r"\\(.)", r"\1", quoted) or bare
         for name, quoted, bare in _PARAMETER.findall(header or "")
@@ -61,17 +62,22 @@ def challenge_of(header: str | None) -> Mapping[str, str]:
 
 
 def resource_of(url: str) -> str:
-    """The identifier of the server at ``url``: without password, query, fragment."""
+    """Return the identifier of the server at ``url``: only scheme, host and path."""
     return without_secrets(url)
 
 
 async def discover(
     url: str, challenge: Mapping[str, str], fetch: Fetch
 ) -> TokenEndpoint:
-    """Ask the server at ``url`` who issues its tokens.
+    """Find the token endpoint for the server at ``url``.
+
+    Args:
+      url: the server's address.
+      challenge: the parameters of its 401 response.
+      fetch: reads a JSON document.
 
     Raises:
-      NoToken: if it does not say, or not credibly.
+      NoToken: if the documents name none, or are not credible.
     """
     resource, issuer = resource_of(url), ""
     scopes: tuple[str, ...] = ()
@@ -82,31 +88,33 @@ async def discover(
             continue
         named = document.get("resource")
         if not isinstance(named, str) or not _covers(named, resource):
-            raise NoToken(f"{without_secrets(address)} is about another server")
+            raise NoToken(f"{without_secrets(address)} describes another server")
         resource, issuer = named, issuers[0]
         scopes = _texts(document, "scopes_supported")
         break
-    # Without that document the server's own origin issues its tokens, as the
-    # protocol had it in 2025-03-26.
+    # Without that document the server's own origin issues its tokens, as the protocol
+    # version 2025-03-26 defined it.
     issuer = issuer or _origin(url)
-    _trusted(issuer, "its issuer of tokens")
+    _trusted(issuer, "its token issuer")
     for address in _issuer_documents(issuer):
         document = await fetch(address)
         if document is None:
             continue
         if not _same(document.get("issuer"), issuer):
-            raise NoToken(f"{without_secrets(address)} is about another issuer")
+            raise NoToken(f"{without_secrets(address)} describes another issuer")
         endpoint = document.get("token_endpoint")
         if not isinstance(endpoint, str):
             raise NoToken(f"{without_secrets(issuer)} has no token endpoint")
         _trusted(endpoint, "the token endpoint")
         return TokenEndpoint(endpoint, _methods(document), resource, scopes)
     raise NoToken(
-        "it wants a token and does not say where to get one: give auth.oauth.token_url"
+        "it requires a token and does not say where to get one: set"
+        " auth.oauth.token_url"
     )
 
 
 def _resource_documents(url: str, challenge: Mapping[str, str]) -> Iterator[str]:
+    """Yield the addresses at which the resource metadata may be."""
     if named := challenge.get("resource_metadata"):
         _trusted(named, "its resource metadata")
         yield named
@@ -117,6 +125,7 @@ def _resource_documents(url: str, challenge: Mapping[str, str]) -> Iterator[str]
 
 
 def _issuer_documents(issuer: str) -> Iterator[str]:
+    """Yield the addresses at which an issuer's metadata may be."""
     origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
     yield f"{origin}{_ISSUER}{path}"
     yield f"{origin}{_OPENID}{path}"
@@ -125,16 +134,22 @@ def _issuer_documents(issuer: str) -> Iterator[str]:
 
 
 def _methods(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the way to present the secret that the issuer prefers of those we know."""
     offered = _texts(document, "token_endpoint_auth_methods_supported")
     if not offered:
-        return (BASIC,)  # RFC 8414: what an issuer means that says nothing
+        return (BASIC,)  # RFC 8414: the default of an issuer that names none
     known = [method for method in (BASIC, POST) if method in offered]
     if not known:
-        raise NoToken("the token endpoint takes no client secret")
+        raise NoToken("the token endpoint accepts no client secret")
     return (known[0],)
 
 
 def _trusted(url: str, what: str) -> None:
+    """Check that an address that was named to us is safe to use.
+
+    Raises:
+      NoToken: if it is malformed, or neither https nor on this machine.
+    """
     try:
         parts = urlsplit(url)
         legal = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -152,7 +167,7 @@ def _origin(url: str) -> str:
 
 
 def _covers(named: str, resource: str) -> bool:
-    """Whether ``named`` is ``resource`` or a folder that it is in."""
+    """Return whether ``named`` is ``resource``, or a folder that contains it."""
     try:
         same = _origin(named).lower() == _origin(resource).lower()
     except ValueError:
@@ -163,7 +178,10 @@ def _covers(named: str, resource: str) -> bool:
 
 
 def _same(named: object, issuer: str) -> bool:
-    """Issuers are compared as texts; only the slash of a bare host may be missing."""
+    """Return whether two issuers are the same.
+
+    Issuers are compared as texts; only the slash after a bare host may be missing.
+    """
     if not isinstance(named, str):
         return False
     bare = urlsplit(issuer).path in ("", "/")

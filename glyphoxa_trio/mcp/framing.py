@@ -1,8 +1,7 @@
 """JSON-RPC on byte streams, one message a line: no I/O, no tasks, no clock.
 
-What a server writes is not to be trusted: `decode` says that a line is no
-message and never raises, whatever the line is. Import this lazily: the parser
-comes with the SDK.
+A server's output is not trusted: `decode` returns None for a line that is not a
+message, and never raises. Import this lazily: the parser comes with the SDK.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from pydantic_core import from_json, to_json
 
 from . import bounds
 
-LONGEST_MESSAGE: Final = bounds.MOST_BYTES  # of a message
+LONGEST_MESSAGE: Final = bounds.MOST_BYTES  # bytes of a message
 MOST_QUEUED: Final = 1024  # messages that wait to be written
 MOST_QUEUED_BYTES: Final = LONGEST_MESSAGE
-MOST_ANSWERS: Final = 64  # of those, answers to what the server asked
+MOST_ANSWERS: Final = 64  # of those, answers to requests of the server
 
-# What a pipe holds. No more is handed to it at once, because what is still queued
-# can be taken back, and for certain did nothing.
+# What a pipe holds. No more is written to it at once, because a message that is still
+# queued can be taken back, and is known to have had no effect.
 _BATCH: Final = 2**16
 
 _CHEAP: Final = bounds.LOOP_NODES  # a line so short has no more nodes than that
-_ENDS: Final = 300  # bytes of either end of a line that is dropped
+_ENDS: Final = 300  # bytes kept of either end of a line that is dropped
 
 _EXACT: Final = json.JSONEncoder(allow_nan=False)
-_LONGEST_INTEGER: Final = 18  # digits: whatever we count stays below
+_LONGEST_INTEGER: Final = 18  # digits: our own ids stay below
 
 
 class FrameNotSendable(ValueError):
-    """What was to be sent has no place in JSON."""
+    """The message cannot be written as JSON."""
 
 
 @attrs.frozen(eq=False)
 class Large:
-    """A line that is too large for the loop, and how many nodes it has at most."""
+    """A line that is too large for the loop, and an upper bound of its nodes."""
 
     line: bytearray
     nodes: int
@@ -46,8 +45,10 @@ class Large:
 
 @attrs.define(eq=False)
 class LineTooLarge:
-    """A line that exceeds a bound and is dropped. It comes as soon as that is known,
-    with the bytes that it begins with, and again with its last bytes when it ends.
+    """A line that exceeds a limit and is dropped.
+
+    It is returned as soon as that is known, with the first bytes of the line, and once
+    more with the last bytes when the line ends.
     """
 
     bound: str
@@ -57,10 +58,10 @@ class LineTooLarge:
 
 @attrs.define(eq=False)
 class Framing:
-    """Chunks of bytes in, whole lines out. An empty line is none.
+    """A splitter of chunks of bytes into lines. Empty lines are skipped.
 
-    Lines are held against the bounds while they come in, so no more is kept of one
-    than may be read, and nothing is parsed that would hold the loop.
+    Lines are checked against the limits while they arrive, so no more of a line is kept
+    than may be parsed, and nothing is parsed here that would block the loop.
     """
 
     _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
@@ -70,16 +71,16 @@ class Framing:
 
     @property
     def is_endless(self) -> bool:
-        """Whether more of a line was dropped than is worth waiting for its end."""
+        """True if too much of a line was dropped to wait for its end."""
         return self._dropped is not None and self._lost > bounds.MOST_DROPPED
 
     @property
     def dropping(self) -> bool:
-        """Whether the line that comes in now will not be read."""
+        """True if the line that is arriving will be dropped."""
         return self._dropped is not None
 
     def feed(self, chunk: bytes | bytearray) -> list[bytes | Large | LineTooLarge]:
-        """The lines that ``chunk`` completes, and those that exceed a bound."""
+        """Return the lines that ``chunk`` completes, and those that exceed a limit."""
         *finished, rest = bytes(chunk).split(b"\n")
         lines: list[bytes | Large | LineTooLarge] = []
         for piece in finished:
@@ -92,6 +93,7 @@ class Framing:
         return lines
 
     def _grow(self, piece: bytes, lines: list[bytes | Large | LineTooLarge]) -> None:
+        """Add a piece to the unfinished line, and check the limits."""
         if self._dropped is not None:
             self._dropped.tail = (self._dropped.tail + piece[-_ENDS:])[-_ENDS:]
             self._lost += len(piece)
@@ -111,6 +113,7 @@ class Framing:
             lines.append(attrs.evolve(self._dropped, tail=b""))
 
     def _end(self, lines: list[bytes | Large | LineTooLarge]) -> None:
+        """Finish the line."""
         line, nodes = self._unfinished, self._nodes
         if self._dropped is not None:
             lines.append(self._dropped)
@@ -127,10 +130,10 @@ class Framing:
 
 @attrs.define(eq=False)
 class ByteOutbox:
-    """What waits to be written, in order, within bounds; what waits can go back.
+    """The messages that wait to be written, in order, within limits.
 
-    Answers have a small bound of their own: a server that asks without end must
-    not crowd out what we want of it.
+    A message that waits can be taken back. Answers have a small limit of their own, so
+    that a server that asks without end cannot crowd out our requests.
     """
 
     _lines: dict[object, bytes] = attrs.field(factory=dict, init=False)
@@ -142,11 +145,11 @@ class ByteOutbox:
 
     @property
     def takes_answers(self) -> bool:
-        """Whether another answer may be put."""
+        """True if another answer may be queued."""
         return len(self._answers) < MOST_ANSWERS
 
     def put(self, key: object, line: bytes, *, answer: bool = False) -> bool:
-        """Queue a line under a key of its own, or say that there is no room."""
+        """Queue a line under a key of its own; return False if there is no room."""
         size = self._size + len(line)
         if len(self._lines) >= MOST_QUEUED or size > MOST_QUEUED_BYTES:
             return False
@@ -157,10 +160,14 @@ class ByteOutbox:
         return True
 
     def take_back(self, key: object) -> None:
+        """Remove a line that was not written yet."""
         self._size -= len(self._lines.pop(key))
 
     def batch(self) -> tuple[list[object], bytes]:
-        """The oldest lines as one, and their keys: one, or as many as 64 KiB hold."""
+        """Return the oldest lines as one text, and their keys.
+
+        That is one line, or as many as fit into 64 KiB.
+        """
         keys: list[object] = []
         size = 0
         for key, line in self._lines.items():
@@ -175,20 +182,21 @@ class ByteOutbox:
         return keys, data
 
     def clear(self) -> None:
+        """Remove all lines."""
         self._lines.clear()
         self._answers.clear()
         self._size = 0
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One message as one line.
+    """Encode one message as one line.
 
     Raises:
-      NotSendable: for what is no JSON: a NaN, half a character, a strange object.
+      NotSendable: for what JSON cannot hold: a NaN, a lone surrogate, a foreign object.
     """
     try:
         line = to_json(message)
-        if b"NaN" in line or b"Infinity" in line:  # in a text, we hope
+        if b"NaN" in line or b"Infinity" in line:  # usually part of a text
             _EXACT.encode(message)
     except (ValueError, TypeError, RecursionError) as error:
         raise FrameNotSendable(str(error)) from error
@@ -196,7 +204,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The message of a line, or None if it is none: garbage, a batch, no JSON."""
+    """Return the message of a line; None if it is garbage, a batch or not JSON."""
     if not line.lstrip().startswith(b"{"):
         return None
     try:
@@ -209,10 +217,11 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def misspelt_answer(line: bytes) -> tuple[int | str, str] | None:
-    """Whom a line that is almost JSON wants to answer, and what is wrong with it.
+    """Return the id that an almost valid answer is for, and its fault.
 
-    Python's `json` writes NaN, and half a character is easily cut out of a text.
-    Who waits for that answer should hear of it now and not wait in vain.
+    Python's `json` writes NaN, and cutting a text can leave a lone surrogate. The
+    caller that waits for the answer should get an error at once instead of waiting in
+    vain. Returns None if the line is not an answer.
     """
     if not line.lstrip().startswith(b"{"):
         return None
@@ -232,14 +241,14 @@ def misspelt_answer(line: bytes) -> tuple[int | str, str] | None:
 
 
 def _integer(digits: str) -> int:
-    """Any integer that could be an id; Python refuses to read very long ones."""
+    """Read an integer that could be an id; Python refuses to read very long ones."""
     return int(digits) if len(digits) <= _LONGEST_INTEGER else 0
 
 
 def _is_endless(message: dict[str, Any]) -> bool:
-    """Whether there is an infinity in it: 1e999 is JSON, but no number of ours."""
-    try:
-        if b"Infinity" in to_json(message):  # in a text, perhaps
+    """Return whether a message contains an infinity: 1e999 is valid JSON."""
+    try:  # the loss of the session is reported elsewhere
+        if b"Infinity" in to_json(message):  # perhaps only in a text
             _EXACT.encode(message)
     except ValueError:
         return True
@@ -247,7 +256,7 @@ def _is_endless(message: dict[str, Any]) -> bool:
 
 
 def correlate(ident: object) -> int | str | None:
-    """What an id is known by, or None if it is none: "7" and 7 are one id."""
+    """Normalise an id; None if it is no valid id. "7" and 7 are the same id."""
     kind = type(ident)
     if kind is int:
         return ident  # type: ignore[return-value]  # mypy does not follow `kind`

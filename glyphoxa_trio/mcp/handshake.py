@@ -1,4 +1,4 @@
-"""How a session of the MCP SDK is agreed on, in either protocol family.
+"""The handshake of an SDK session, in either protocol family.
 
 Import this lazily: it needs the SDK.
 """
@@ -25,21 +25,21 @@ from . import http
 from .transport import ConnectionFailed
 from .wire import ConnectionEnded, RequestUnsent
 
-_RELISTEN: Final = 1.0
+_RELISTEN: Final = 1.0  # seconds before listening again
 
-# After these another question is of no use. They are the codes of our HTTP client:
-# a stdio server's own errors may have any. CONNECTION_CLOSED is not among them:
-# TypeScript servers refuse a question that they do not know with it.
+# After these errors another attempt is useless. They are the codes of our HTTP client:
+# a stdio server's own errors may have any code. CONNECTION_CLOSED is not among them,
+# because TypeScript servers use it to refuse a request that they do not know.
 _HOPELESS: Final = (http.NEVER_SENT, http.BUSY)
 
 
 async def agree(client: ClientSession, spec: ServerSpec) -> None:
-    """Shake hands.
+    """Perform the handshake.
 
     Raises:
       ConnectionFailed: if that takes longer than ``start_timeout``.
-      MCPError, RuntimeError, ValidationError: what the SDK raises for a server
-        that refuses, or breaks the protocol.
+      MCPError, RuntimeError, ValidationError: as the SDK raises them for a server that
+        refuses, or breaks the protocol.
     """
     with trio.move_on_after(spec.start_timeout):
         await _negotiate(client, spec)
@@ -50,9 +50,9 @@ async def agree(client: ClientSession, spec: ServerSpec) -> None:
 async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
     """Agree on a protocol version, of either family.
 
-    Over stdio the handshake of the older family goes first: servers exist that
-    exit on any other first message. Over HTTP nothing dies of a question, and
-    the newer family keeps no session that could be lost.
+    Over stdio the handshake of the older family is tried first, because some servers
+    exit on any other first message. Over HTTP no server exits on a request, and the
+    newer family keeps no session that could be lost.
     """
     first: Callable[[], Awaitable[object]] = client.initialize
     second: Callable[[], Awaitable[object]] = client.discover
@@ -71,12 +71,12 @@ async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
             await second()
         except MCPError as other:
             if other.code == types.METHOD_NOT_FOUND:
-                raise refusal from None  # it says more
+                raise refusal from None  # the first error says more
             raise
 
 
 def announces_tools(client: ClientSession) -> bool:
-    """Whether the newer family's way to hear of changed tools is open."""
+    """Return whether the newer family's subscription to tool changes is available."""
     offered = client.server_capabilities
     return (
         client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -87,7 +87,7 @@ def announces_tools(client: ClientSession) -> bool:
 
 
 def offers_resources(client: ClientSession) -> bool:
-    """Whether the server said that it has resources."""
+    """Return whether the server announced resources."""
     offered = client.server_capabilities
     return offered is not None and offered.resources is not None
 
@@ -95,16 +95,19 @@ def offers_resources(client: ClientSession) -> bool:
 async def follow_tools(
     client: ClientSession, on_tools_changed: Callable[[], None]
 ) -> None:
-    """Listen for changes of the tool list, in the newer family's way."""
+    """Call ``on_tools_changed`` on each change, by the newer family's subscription.
+
+    Runs until the server ends the subscription, does not support it, or cancelled.
+    """
     while True:
         with suppress(SubscriptionLost):
             try:
                 async with listen(client, tools_list_changed=True) as changes:
                     async for _ in changes:
                         on_tools_changed()
-                return  # the server has said goodbye to listeners
+                return  # the server has ended the subscription
             except MCPError as error:
                 if error.code == types.METHOD_NOT_FOUND:
                     return
         await trio.sleep(_RELISTEN)
-        on_tools_changed()  # nothing that was missed is sent again
+        on_tools_changed()  # changes that were missed are not sent again

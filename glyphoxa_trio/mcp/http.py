@@ -1,11 +1,11 @@
-"""The HTTP client under a streamable HTTP session: what goes wrong gets a meaning.
+"""The HTTP client of a streamable HTTP session: every failure gets a meaning.
 
-The SDK lets an exception of one request end every call of its session, and
-tells a server that was never reached from one that broke off by the words of a
-message. So this client answers in place of a server that does not: with a
-JSON-RPC error whose code says what the failure means for the call (T2).
+In the SDK, an exception of one request ends every call of its session, and only the
+words of the message tell a server that was never reached from one that broke off. So
+this client answers in place of a server that does not: with a JSON-RPC error whose code
+says what the failure means for the call.
 
-Import it lazily: it costs what HTTPX costs.
+Import this lazily: it loads HTTPX.
 """
 
 from __future__ import annotations
@@ -39,24 +39,27 @@ from .masking import Masking
 from .statuses import count_statuses
 from .streams import Open
 
-_CONNECT: Final = 5.0
-_WRITE: Final = 10.0
-_READ_SLACK: Final = 5.0
+_CONNECT: Final = 5.0  # seconds to connect at most
+_WRITE: Final = 10.0  # seconds to send a request at most
+_READ_SLACK: Final = 5.0  # seconds beyond a server's timeout
 
 _UNAUTHORIZED: Final = 401
 
 
 def endpoint(spec: ServerSpec) -> str:
-    """The address of ``spec``'s server as the SDK may see and log it.
+    """Return the address of ``spec``'s server as the SDK may see and log it.
 
-    What it leaves out, a password or a key in the query, the client adds.
+    A password or a key in the query is left out; the client adds it.
     """
     return without_secrets(spec.url)
 
 
 def trusted() -> ssl.SSLContext:
-    """Whom we trust, read once: a client of its own would hold the loop for 30 to 60 ms
-    with it, each time that a session is opened."""
+    """Return the trusted certificates, which are read only once.
+
+    A client that reads them itself blocks the loop for 30 to 60 ms, each time that a
+    session is opened.
+    """
     return _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
@@ -71,20 +74,22 @@ async def open_client(
     masking: Masking | None = None,
     condenser: Condenser | None = None,
 ) -> AsyncGenerator[httpx2.AsyncClient]:
-    """A client that carries the token and headers of ``spec`` on every request.
+    """Yield a client that sends the token and headers of ``spec`` with every request.
 
-    ``masking`` hears of the tokens that are fetched.
+    The SDK follows redirects only within the endpoint's origin, so headers go nowhere
+    else. A read may take as long as a call of this server and 5 s; the streams on which
+    a server sends by itself may be silent without end. Responses too large for the loop
+    go through the ``condenser``.
 
-    The SDK follows redirects only within the endpoint's origin, so they go
-    nowhere else. A read may take as long as a call of this server and a little;
-    the streams on which a server speaks by itself may be silent for ever. What is
-    too large for the loop goes through the ``condenser``.
+    Args:
+      masking: each token that is fetched is added to it.
+      condenser: condenses large answers.
     """
     headers = {name: value.reveal() for name, value in spec.headers.items()}
     masking = Masking.of(spec) if masking is None else masking
     async with AsyncExitStack() as stack:
         tokens: Tokens | None = None
-        if spec.oauth is not None:  # it overrides a token (G28)
+        if spec.oauth is not None:  # it takes precedence over a fixed token
             tokens = await stack.enter_async_context(
                 open_tokens(spec, spec.oauth, masking)
             )
@@ -162,15 +167,17 @@ class _RedactingClient(httpx2.AsyncClient):
             return failure(request, NEVER_SENT, f"cannot connect: {_text(error)}")
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             return failure(
-                request, BROKEN, f"broke off: {self.masking.text(_text(error))}"
+                request,
+                BROKEN,
+                f"no complete answer: {self.masking.text(_text(error))}",
             )
 
     async def _let_in(
         self, request: httpx2.Request, *args: Any, **options: Any
     ) -> httpx2.Response:
-        """Send with the token in force, and once more if another is needed.
+        """Send with the token in force, and once more if another token is needed.
 
-        A request that got a 401 was not run, so any may be sent twice.
+        A request that got a 401 was not run, so any request may be sent twice.
         """
         if self.tokens is None:
             return await super().send(request, *args, **options)
@@ -199,13 +206,15 @@ class _RedactingClient(httpx2.AsyncClient):
 
 
 def _show(request: httpx2.Request, token: Token | None) -> None:
+    """Put the token into the request's headers."""
     if token is not None:
         request.headers["Authorization"] = f"Bearer {token.value.reveal()}"
 
 
 def _text(error: Exception) -> str:
+    """Describe an HTTPX error in words that hold no secret."""
     if isinstance(error, httpx2.ReadTimeout):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, httpx2.LocalProtocolError):
-        return "a header is not legal"  # its text would show the header (A39)
+        return "a header is not valid"  # the error's own text would show the header
     return str(error) or type(error).__name__

@@ -1,9 +1,9 @@
-"""What a server says by itself: notifications, progress, and its own requests.
+"""Incoming messages of a server: notifications, progress, and its own requests.
 
-Callbacks for notifications and progress run one after the other, in the order in
-which they were received; requests in a task each. All of it is bounded, because a
-server may say what it likes: what is too much is dropped or refused, and noted.
-Import this lazily: it needs the SDK.
+Callbacks for notifications and progress run one after another, in the order in which
+they were received; each request runs in a task of its own. All of it is limited,
+because a server may send anything: what exceeds a limit is dropped or refused, and
+noted. Import this lazily: it needs the SDK.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import trio
 
 from .framing import correlate
 
-MOST_ASKED: Final = 16  # requests of the server at once
+MOST_ASKED: Final = 16  # requests of the server in flight
 MOST_UNHEARD: Final = 1024  # callbacks that have not run yet
 
 Callback: TypeAlias = Callable[[], Awaitable[None]]
@@ -40,11 +40,14 @@ Callback: TypeAlias = Callable[[], Awaitable[None]]
 
 @attrs.define(eq=False, kw_only=True)
 class IncomingMessages:
-    """The half of a `Wire` that listens.
+    """The receiving half of a `Wire`.
 
     Args:
+      wire: sends requests of callbacks.
+      nursery: runs the server's requests.
+      on_request, on_notify, intercept: the SDK's callbacks.
       reply: queues an answer for the server; False if that is not possible.
-      note: told what was dropped.
+      note: called with a line about what was dropped.
     """
 
     _wire: Outbound
@@ -62,11 +65,11 @@ class IncomingMessages:
         self._later, self._unheard = trio.open_memory_channel(MOST_UNHEARD)
 
     async def call_back(self) -> None:
-        """Run the callbacks, in the order of what they are about."""
+        """Run the callbacks, in the order in which their messages were received."""
         async for callback in self._unheard:
             try:
                 await callback()
-            except Exception as error:  # foreign code, which costs only itself
+            except Exception as error:  # foreign code; its fault must not affect others
                 self._note(f"a callback failed: {type(error).__name__}".encode())
 
     def hear(
@@ -75,7 +78,10 @@ class IncomingMessages:
         params: dict[str, Any] | None,
         progress_of: Callable[[int | str], ProgressFnT | None],
     ) -> None:
-        """Take in a notification."""
+        """Take in a notification.
+
+        ``progress_of`` returns the progress callback of a request.
+        """
         if method == "notifications/cancelled":
             key = correlate((params or {}).get("requestId"))
             asked = None if key is None else self._asked.get(key)
@@ -91,6 +97,7 @@ class IncomingMessages:
             self._call_back(partial(self._on_notify, asked, method, params), method)
 
     def _progress(self, on_progress: ProgressFnT, params: dict[str, Any]) -> None:
+        """Queue the progress callback of a request."""
         done, text = _number(params.get("progress")), params.get("message")
         if done is not None:
             total = _number(params.get("total"))
@@ -99,18 +106,17 @@ class IncomingMessages:
             self._call_back(callback, "notifications/progress")
 
     def _call_back(self, callback: Callback, method: str) -> None:
+        """Queue a callback, or note that there is no room."""
         try:
             self._later.send_nowait(callback)
         except trio.WouldBlock:
-            self._note(f"too much at once, not heard: {method}".encode())
+            self._note(f"too many messages at once, dropped: {method}".encode())
 
     def ask(self, ident: object, method: str, params: dict[str, Any] | None) -> None:
-        """Take in a request, and answer it when there is an answer."""
+        """Take in a request of the server, and answer it when its handler returns."""
         key = correlate(ident)
         if key is None or key in self._asked:
-            self._note(
-                f"a request with an id that is none or in use: {method}".encode()
-            )
+            self._note(f"a request whose id is not valid, or in use: {method}".encode())
         elif len(self._asked) >= MOST_ASKED:
             error = MCPError(types.INTERNAL_ERROR, "too many requests at once")
             self._answer(ident, error)
@@ -125,6 +131,7 @@ class IncomingMessages:
         method: str,
         params: dict[str, Any] | None,
     ) -> None:
+        """Run the handler of one request; answer unless the request was cancelled."""
         answer: dict[str, Any] | MCPError
         with asked.scope:
             try:
@@ -133,7 +140,7 @@ class IncomingMessages:
                 answer = error
             except ValidationError:
                 answer = MCPError(types.INVALID_PARAMS, "invalid request parameters")
-            except Exception:  # foreign code; what is wrong with it is not said abroad
+            except Exception:  # foreign code; its error is not sent to the server
                 answer = MCPError(types.INTERNAL_ERROR, "the client cannot answer")
         del self._asked[key]
         asked.closed = True
@@ -152,9 +159,9 @@ class IncomingMessages:
 
 @attrs.define(eq=False)
 class IncomingRequest:
-    """The SDK's `DispatchContext`: what came with a request or a notification.
+    """The SDK's `DispatchContext`: the context of a request or a notification.
 
-    A notification has no id.
+    The ``request_id`` of a notification is None.
     """
 
     request_id: Any
@@ -172,7 +179,7 @@ class IncomingRequest:
         return not self.closed
 
     def cancel(self) -> None:
-        """The server does not want its answer any more."""
+        """Cancel the handler: the server no longer wants its answer."""
         self.cancel_requested.set()
         self.scope.cancel()
 
@@ -197,11 +204,12 @@ class IncomingRequest:
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Nothing: what a client does for a server has no progress worth a word."""
+        """Ignore progress: a client's answer to a server reports none."""
         await trio.lowlevel.checkpoint()
 
 
 def _number(value: object) -> float | None:
+    """Return a number as a float; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

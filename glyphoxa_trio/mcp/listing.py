@@ -1,7 +1,7 @@
-"""A server's list of tools: as much of it as can be used, within bounds.
+"""Read a server's list of tools, as much of it as can be used, within limits.
 
-One malformed tool must not cost the others. The SDK refuses a page as a whole,
-so the page is sieved before the SDK sees it. Import this lazily: it needs the SDK.
+One malformed tool must not cost the others. The SDK refuses a page as a whole, so the
+page is filtered before the SDK sees it. Import this lazily: it needs the SDK.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from .transport import ToolListing
 
 _MOST_NAMED: Final = 20  # of the tools that are left out
 _SHOWN: Final = 64  # characters of a tool's name
-_SLICE: Final = 25  # tools: the SDK takes a page at a time, and holds the loop for it
-_NEXT: Final = "glyphoxa/slice/"  # a cursor of ours
+# Tools: the SDK handles a page in one step, and blocks the loop meanwhile.
+_SLICE: Final = 25
+_NEXT: Final = "glyphoxa/slice/"  # the prefix of a cursor of ours
 _CURSOR: Final = 10_000  # characters
 
 
 @attrs.define(eq=False)
 class ListFilter:
-    """An SDK `Dispatcher` that lets malformed tools fall out of another's lists.
+    """The list filter: an SDK `Dispatcher` that drops malformed tools from lists.
 
-    Until ``version`` is known, nothing is sieved. A long page is passed on in slices,
-    each with a cursor to the next.
+    It wraps another dispatcher. Nothing is dropped until ``version`` is known. A long
+    page is passed on in slices, each with a cursor to the next.
     """
 
     _inner: Dispatcher[Any]
@@ -55,24 +56,24 @@ class ListFilter:
     stamp: Mapping[str, Any] = attrs.field(factory=dict, init=False)
     _left_out: list[str] = attrs.field(factory=list, init=False)
     _uncounted: int = attrs.field(default=0, init=False)
-    # The page that is passed on in slices, what is left of it, and its cursor.
+    # The page that is passed on in slices, the rest of its tools, and the next cursor.
     _page: dict[str, Any] = attrs.field(factory=dict, init=False)
     _tools: list[Any] = attrs.field(factory=list, init=False)
     _next: str | None = attrs.field(default=None, init=False)
     _count: int = attrs.field(default=0, init=False)
 
     def speak(self, version: str | None) -> None:
-        """This is the version of the protocol that was agreed on."""
+        """Set the protocol version that was agreed on."""
         self.version = version
 
     def forget(self) -> None:
-        """A new list begins."""
+        """Forget the warnings and slices of the last list: a new list begins."""
         self._left_out.clear()
         self._uncounted = 0
         self._tools, self._next = [], None
 
     def warnings(self) -> tuple[str, ...]:
-        """What was left out since, and why."""
+        """Return what was left out since then, and why."""
         if not self._uncounted:
             return tuple(self._left_out)
         more = f"{self._uncounted} more tools are left out"
@@ -127,7 +128,7 @@ class ListFilter:
         return result
 
     def _slice(self) -> dict[str, Any]:
-        """The next tools of the page, and where those after them are."""
+        """Return the next tools of the page, with a cursor to those after them."""
         tools, self._tools = self._tools[:_SLICE], self._tools[_SLICE:]
         self._next = None
         if not self._tools:
@@ -137,10 +138,11 @@ class ListFilter:
         return self._page | {"tools": tools, "nextCursor": self._next}
 
     async def _sieved(self, page: dict[str, Any]) -> list[Any]:
-        # One too many says that there are more.
+        """Return the tools of a page that the SDK will accept; note the others."""
+        # One more than allowed shows that there are more.
         tools = [_without_icons(tool) for tool in page["tools"][: MOST_TOOLS + 1]]
         if self._wrong(page | {"tools": []}) is not None:
-            return tools  # it is not the tools: the SDK will say so
+            return tools  # the fault is not in the tools: the SDK will report it
         kept: list[Any] = []
         for start in range(0, len(tools), _SLICE):
             if start:
@@ -167,12 +169,12 @@ class ListFilter:
             self._uncounted += 1
 
     def _wrong(self, page: dict[str, Any]) -> str | None:
-        """What the SDK will refuse in a page, if it will."""
+        """Return why the SDK will refuse a page; None if it will not."""
         if self.version is None:
             return None
         for tool in page["tools"]:
             if place := _no_names(tool):
-                return f"{place}: it is no list of names"
+                return f"{place}: it is not a list of names"
         try:
             methods.validate_server_result("tools/list", self.version, page)
             result = types.ListToolsResult.model_validate(page, by_name=False)
@@ -188,15 +190,17 @@ class ListFilter:
 
 
 def _without_icons(tool: Any) -> Any:
-    """A tool without what nobody here shows, and the SDK looks at one by one."""
+    """Return a tool without its icons: the SDK checks each, and we show none."""
     if isinstance(tool, dict) and "icons" in tool:
         return {key: value for key, value in tool.items() if key != "icons"}
     return tool
 
 
 def _no_names(tool: Any) -> str | None:
-    """Where there should be names and is something else, which the SDK would say of
-    each of thousands."""
+    """Return where a list of names contains something else; None if all are names.
+
+    The SDK would report each of thousands of such entries.
+    """
     for key in ("inputSchema", "outputSchema") if isinstance(tool, dict) else ():
         schema = tool.get(key)
         names = schema.get("required") if isinstance(schema, dict) else None
@@ -208,8 +212,11 @@ def _no_names(tool: Any) -> str | None:
 async def paginate(
     fetch: Callable[[str | None], Awaitable[types.ListToolsResult]],
 ) -> ToolListing:
-    """Every page, up to 1,000 tools; a cursor that comes again is the end, and so is a
-    page that cannot be read."""
+    """Read every page, up to 1,000 tools.
+
+    A cursor that comes again ends the list, and so does a page that cannot be read.
+    Both leave a warning.
+    """
     tools: list[Mapping[str, Any]] = []
     seen: set[str] = set()
     cursor: str | None = None
@@ -219,7 +226,9 @@ async def paginate(
         except MCPError as error:
             if cursor is None or not is_unusable(error):
                 raise
-            warning = f"of its list what came so far is taken: {error.error.message}"
+            warning = (
+                f"the rest of its list of tools cannot be read: {error.error.message}"
+            )
             return ToolListing(tuple(tools), (warning,))
         ours = (page.next_cursor or "").startswith(_NEXT)
         tools += [
@@ -235,13 +244,13 @@ async def paginate(
         if ours:
             continue
         if len(cursor) > _CURSOR or cursor in seen or len(seen) >= MOST_PAGES:
-            warning = "its list of tools does not end: what came so far is taken"
+            warning = "its list of tools does not end: only its first pages are used"
             return ToolListing(tuple(tools), (warning,))
         seen.add(cursor)
 
 
 def _first(error: ValidationError) -> str:
-    """The first fault, with its place inside of the tool."""
+    """Describe the first fault, with its place inside of the tool."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(step) for step in fault["loc"] if step not in ("tools", 0))
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])

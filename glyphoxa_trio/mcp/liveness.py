@@ -1,7 +1,7 @@
-"""Signs of life: how fast a server answers, and whether it answers at all.
+"""Liveness checks: how fast a server answers, and whether it answers at all.
 
 A call that was cut by its turn looks the same whether its tool is slow or its server
-hangs. So the server is pinged, once a second, until it has answered anything. A server
+hangs. So the server is pinged once a second, until it has answered anything. A server
 that does one thing at a time cannot answer a ping while it works; but no call may take
 longer than the server's timeout, so a server that is silent for longer hangs.
 """
@@ -20,19 +20,20 @@ from glyphoxa_trio.units import in_ms
 
 from .transport import ServerSession
 
-LONGEST_ROUND_TRIP: Final = 0.05  # seconds; a longer one counts as this
+LONGEST_ROUND_TRIP: Final = 0.05  # seconds; a longer round trip counts as this
 PATIENCE: Final = 1.0  # seconds that a ping waits for its answer
-_IN_VAIN: Final = 3  # pings without an answer, at least, before a server is given up
+# Pings without an answer, at least, before a server counts as hanging.
+_IN_VAIN: Final = 3
 _PINGS: Final = 3  # of a new session: the fastest is its round trip
-_NOTABLE: Final = 0.001  # seconds by which a round trip has changed
+_NOTABLE: Final = 0.001  # seconds by which a round trip must change to be reported
 
 
 @attrs.define(eq=False)
 class Liveness:
-    """The signs of life of one server, through all its sessions.
+    """The liveness of one server, through all its sessions.
 
-    ``round_trip`` is how long a ping takes, seconds. It is 50 ms while that is not
-    known, and for a server that takes longer or does not answer pings.
+    ``round_trip`` is the time that a ping takes, in seconds. It is 50 ms while that is
+    not known, and for a server that takes longer or does not answer pings.
 
     Args:
       timeout: the longest that one call of the server may take, seconds.
@@ -42,38 +43,37 @@ class Liveness:
     round_trip: float = attrs.field(default=LONGEST_ROUND_TRIP, init=False)
     _dies_of_pings: bool = attrs.field(default=False, init=False)
     _heard: float = attrs.field(factory=trio.current_time, init=False)
-    # When the first of the calls was sent that were cut, with no answer of the server
-    # since.
+    # When the first call was sent of those that timed out since the server's last
+    # answer.
     _silent_since: float | None = attrs.field(default=None, init=False)
     _doubted: Signal = attrs.field(factory=Signal, init=False)
 
     def heard(self) -> None:
-        """The server has answered something; a no is an answer, and so is a new
-        session."""
+        """Note that the server answered something; errors and new sessions count."""
         self._heard = trio.current_time()
         self._silent_since = None
 
     def cut(self, sent: float) -> None:
-        """Time was up for a call that was sent at ``sent``.
+        """Note that a call timed out, which was sent at ``sent``.
 
-        A server that has answered another call since then is slow, but lives.
+        A server that has answered another call since then is slow, but alive.
         """
         if self._heard <= sent and self._silent_since is None:
             self._silent_since = sent
             self._doubted.set()
 
     async def time(self, session: ServerSession) -> bool:
-        """Measure the pings of a new session; returns whether ``round_trip`` changed.
+        """Measure the pings of a new session; return whether ``round_trip`` changed.
 
-        If its process is lost before it has answered, no later one is pinged: some
+        If its process is lost before it has answered, no later session is pinged: some
         servers exit when they get a request that they do not know.
         """
         if self._dies_of_pings:
             return False
         waits = False
         fastest = LONGEST_ROUND_TRIP
-        # Wait also for an answer that is too late to count: if nobody waited for it, it
-        # would be shown with the next warning, as a line that belongs to no request.
+        # Wait also for an answer that is too late to count: otherwise it would appear
+        # in the next warning, as a line that belongs to no request.
         try:
             with trio.move_on_after(PATIENCE):
                 for _ in range(_PINGS):
@@ -86,7 +86,7 @@ class Liveness:
                     if not answered or took >= LONGEST_ROUND_TRIP:
                         break
                     fastest = min(fastest, took)
-        finally:  # cancelled as well, which is how the loss of a session ends this
+        finally:  # also when cancelled, which is how the loss of a session ends this
             loss, ours = session.loss, session.pid is not None
             lost = loss.why is not None and not loss.forgotten
             self._dies_of_pings = waits and lost and ours
@@ -98,7 +98,8 @@ class Liveness:
     async def watch(self, session: ServerSession) -> None:
         """Report the loss of a session whose server hangs; runs until cancelled.
 
-        One that dies of pings is not asked: its slow calls meet their own limits.
+        A server that exits on pings is not pinged: its slow calls have their own
+        limits.
         """
         if self._dies_of_pings:
             return
@@ -122,8 +123,9 @@ class Liveness:
                 await trio.sleep_forever()
 
     async def _hear_from(self, session: ServerSession) -> None:
+        """Return when the server has answered a ping; a failed ping waits for ever."""
         try:
             await session.ping()
-        except GlyphoxaError:  # no sign of life
+        except GlyphoxaError:  # an error of ours is no sign of life
             await trio.sleep_forever()
         self.heard()

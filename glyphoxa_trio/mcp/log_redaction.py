@@ -1,4 +1,4 @@
-"""Addresses of ours say no secret when they are printed or logged."""
+"""URLs that show no secret when they are printed or logged."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class RedactedURL(httpx2.URL):
 
 
 async def hush(request: httpx2.Request) -> None:
-    """A hook of a client: what it sends has addresses without secrets."""
+    """Hide the secrets in a request's URL; a request hook of HTTPX clients."""
     request.url = RedactedURL(request.url)

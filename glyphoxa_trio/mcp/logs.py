@@ -1,8 +1,9 @@
-"""What the SDK logs of each bad message, a server could say a thousand times a second.
+"""Filters for the SDK's log lines about bad messages.
 
-Most are a traceback with a piece of the message in it, on the stderr of a program that
-has set up no logging, and take longer to write down than the message to read. What a
-server says that is of no use is noted elsewhere, with a bound.
+A server could cause a thousand such lines a second. Most are a traceback with a part of
+the message, on the stderr of a program that has set up no logging, and take longer to
+write than the message takes to read. Messages that are of no use are noted elsewhere,
+within limits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SAID: Final = {
 
 
 def hush_the_sdk() -> None:
-    """Let no message of a server become a line of a log; once is enough."""
+    """Add the filters to the SDK's loggers; calling it again changes nothing."""
     for name in _SAID:
         logger = logging.getLogger(name)
         if _is_wanted not in logger.filters:
@@ -30,4 +31,5 @@ def hush_the_sdk() -> None:
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
+    """Return whether a record should be logged."""
     return not str(record.msg).startswith(_SAID.get(record.name, ()))

@@ -1,8 +1,8 @@
-"""Between a server and everything of ours: what it says loses the secrets it was told.
+"""Mask the secrets that a server was told, in everything that it sends.
 
-All parsed messages of both transports come through `Masked`, before anybody cuts,
-compares, keeps, logs or shows them (D15a). What we send is left alone: a model writes
-its arguments itself, and knows no secret. So are pictures and sounds.
+All parsed messages of both transports pass through `Masked`, before they are cut,
+compared, stored, logged or shown. What we send is not masked: a model writes its
+arguments itself, and knows no secret. Pictures and sounds are not masked either.
 
 Import `Masked` lazily: it needs the SDK.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     )
     from mcp.shared.exceptions import MCPError
 
-_TOKENS: Final = 4  # that were in force last: a late answer may have an older one
-# What only we and the server read, and it must come back as it came.
+_TOKENS: Final = 4  # the most recent ones: a late answer may contain an older token
+# Only we and the server read these, and they must come back unchanged.
 _MACHINERY: Final = ("nextCursor", "protocolVersion")
 
 
 @attrs.define(eq=False)
 class Masking:
-    """The mask of one session: it grows by the tokens that are fetched meanwhile."""
+    """The mask of one session, to which fetched tokens are added."""
 
     _secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
     _learned: deque[str] = attrs.field(
@@ -51,19 +51,21 @@ class Masking:
 
     @classmethod
     def of(cls, spec: ServerSpec) -> Masking:
+        """Return the mask of the secrets in ``spec``."""
         return cls(secrets_of(spec))
 
     def learn(self, secret: str) -> None:
-        """Hide this, too, from now on."""
+        """Mask this secret, too, from now on."""
         if secret not in self._learned:
             self._learned.append(secret)
             self.mask = self._of_these()
 
     def text(self, text: str) -> str:
+        """Return ``text`` without secrets."""
         return self.mask.text(text)
 
     def clean(self, error: MCPError) -> None:
-        """Take the secrets out of a server's error."""
+        """Remove the secrets from a server's error."""
         said = error.error
         data = self.mask.data(said.data)
         message = self.text(said.message)
@@ -73,7 +75,7 @@ class Masking:
 
 @attrs.define(eq=False)
 class Masked:
-    """An SDK `Dispatcher` that masks what another one hears."""
+    """An SDK `Dispatcher` that masks what another one receives."""
 
     _inner: Dispatcher[Any]
     _masking: Masking
@@ -133,7 +135,7 @@ class Masked:
 
 
 def masked(mask: Mask, answer: dict[str, Any]) -> dict[str, Any]:
-    """The result of a request without secrets. Media stay as they are."""
+    """Return the result of a request without secrets. Media are left unchanged."""
     if not mask:
         return answer
     media: list[tuple[dict[str, Any], str, str]] = []
@@ -150,7 +152,7 @@ def masked(mask: Mask, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _media(answer: Mapping[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """Where a result has pictures, sounds and files: the object, and its key."""
+    """Return where a result has pictures, sounds and files: the object and its key."""
     found: list[tuple[dict[str, Any], str]] = []
     for key in ("content", "contents"):
         blocks = answer.get(key)

@@ -1,4 +1,4 @@
-"""What the connection of a server can be asked, and what is handed over with it."""
+"""The messages to a server's connection, and the attempt that goes with a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import trio
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.tools.outcome import ToolResult
 
-NOTICE: Final = 0.01  # before a deadline: two that fall together are a toss-up
+# Seconds before a deadline: which of two at the same time comes first is not known.
+NOTICE: Final = 0.01
 
 
 def _nothing() -> None: ...
@@ -21,8 +22,10 @@ def _nothing() -> None: ...
 
 @attrs.define(eq=False)
 class SendAttempt:
-    """What became of a call so far. ``at``: when it was last sent; from then on it may
-    have had an effect. ``met``: what went wrong the first time, if it did.
+    """The state of one call so far.
+
+    ``at`` is when it was last sent; from then on it may have had an effect. ``met`` is
+    the error of the first attempt, if there was one.
 
     Args:
       tell: called each time that the call is sent, before the request is written.
@@ -33,30 +36,35 @@ class SendAttempt:
     met: Exception | None = attrs.field(default=None, init=False)
 
     def sent(self) -> None:
+        """Note that the call is being sent."""
         self.at = trio.current_time()
         self.tell()
 
     def take_back(self) -> None:
-        """It never arrived."""
+        """Note that the call never arrived."""
         self.at = None
 
     def went_wrong(self, error: Exception) -> None:
-        """So that the next one begins where this has ended."""
+        """Note the error of the first attempt, from which the next one continues."""
         self.met = error
 
 
 class ConnectionMessages:
-    """Whom all of these are for: the connection of a server."""
+    """The type of all messages to a server's connection."""
 
 
 @attrs.frozen
 class CallTool(Request[ConnectionMessages, ToolResult]):
     """Call ``tool``, by the server's own name. Times are on trio's clock.
 
-    ``deadline`` is until when the answer is of use, ``awaited_until`` until when
-    somebody waits: a call that could not even be sent by then has done nothing.
-    ``repeatable``: the tool only reads, or the operator says that twice is as good as
-    once. ``attempt``: an `SendAttempt` was handed over under that name.
+    Args:
+      tool: the tool's name.
+      arguments: its arguments.
+      deadline: until when the answer is of use.
+      awaited_until: until when the caller waits. A call that could not be sent by then
+        has had no effect.
+      repeatable: True if the tool is read-only, or configured to be idempotent.
+      attempt: the name under which an `SendAttempt` was handed over.
     """
 
     tool: str
@@ -68,10 +76,10 @@ class CallTool(Request[ConnectionMessages, ToolResult]):
 
     @property
     def until(self) -> float:
-        """Just before nobody waits any more, so that it ends with what is true."""
+        """The moment at which to give up, while the caller still hears the reason."""
         return min(self.deadline, self.awaited_until) - NOTICE
 
 
 @attrs.frozen
 class Drain(Request[ConnectionMessages, None]):
-    """Answered as soon as no call is in flight."""
+    """Wait for the calls in flight; answered as soon as there are none."""

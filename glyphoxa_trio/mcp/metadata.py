@@ -1,12 +1,12 @@
-"""What a server says of its tools and answers, in our terms. No I/O (G20, G42, D18).
+"""Translate a server's tools and results into our types. No I/O.
 
-A server in any language states its latencies in a tool's ``_meta``, plain or
-prefixed::
+A server in any language states its latencies in a tool's ``_meta``, plain or prefixed::
 
     "_meta": {"glyphoxa/estimated_duration_ms": 80, "max_duration_ms": 400}
 
-Nonsense there costs the entry, never the tool, and never the server: it comes
-back as a warning. What the operator configured overrules what the server says.
+An invalid entry is ignored with a warning; the tool and the server stay usable.
+Configuration of the operator takes precedence over what the server states.
+
 Above 300 lines, because each entry of a tool has its rule, and they are read together.
 """
 
@@ -37,12 +37,12 @@ from .tool_cache import identity
 T = TypeVar("T")
 
 PREFIX: Final = "glyphoxa/"
-_AT_ONCE: Final = 20  # tools
+_AT_ONCE: Final = 20  # tools handled before other tasks run
 
 
 @attrs.frozen
 class Described:
-    """The tools of one server that can be used, and what was wrong with the rest.
+    """The usable tools of one server, and the faults of the others.
 
     ``fingerprints``, by name, are of the tools as the server describes them.
     """
@@ -55,17 +55,17 @@ class Described:
 def describe(
     spec: ServerSpec, tools: Iterable[Mapping[str, Any]], *, sound: bool = False
 ) -> Described:
-    """Definitions of the MCP ``tools`` that ``spec`` takes, in their order.
+    """Return the definitions of the MCP ``tools`` that ``spec`` allows, in their order.
 
-    A name that comes again names the first; a tool that cannot be described is
-    left out. ``sound`` tools have been looked at before: their schemas are not
-    compiled until one is called.
+    If a name comes twice, the first one counts. A tool that cannot be described is left
+    out. Tools that are ``sound`` were checked before: their schemas are not compiled
+    until one is called.
     """
     return next(filter(None, _describing(spec, tools, sound)))
 
 
 async def in_turn(items: Iterable[T]) -> AsyncIterator[T]:
-    """Each of them; after every few of them, others get their turn."""
+    """Yield each item; other tasks run after every few of them."""
     for number, item in enumerate(items, 1):
         if number % _AT_ONCE == 0:
             await trio.lowlevel.checkpoint()
@@ -75,7 +75,7 @@ async def in_turn(items: Iterable[T]) -> AsyncIterator[T]:
 async def describe_in_turn(
     spec: ServerSpec, tools: Iterable[Mapping[str, Any]], *, sound: bool = False
 ) -> Described:
-    """As `describe`; others get their turn: a thousand tools take 40 ms."""
+    """As `describe`, but other tasks run meanwhile: a thousand tools take 40 ms."""
     steps = _describing(spec, tools, sound)
     while (described := next(steps)) is None:
         await trio.lowlevel.checkpoint()
@@ -85,7 +85,7 @@ async def describe_in_turn(
 def _describing(
     spec: ServerSpec, tools: Iterable[Mapping[str, Any]], sound: bool
 ) -> Iterator[Described | None]:
-    """None from time to time, and at last all of it."""
+    """Yield None from time to time, and at last the result."""
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
     offered: set[str] = set()
@@ -94,7 +94,7 @@ def _describing(
         if number % _AT_ONCE == 0:
             yield None
         if tool in resources.TOOLS and not spec.resources:
-            continue  # remembered from a run in which resources were switched on
+            continue  # cached in a run in which resources were switched on
         name = tool.get("name")
         if not isinstance(name, str) or not name:
             warnings.append("a tool without a name is left out")
@@ -114,11 +114,12 @@ def _describing(
             prints[name] = fingerprint(stated, tool)
             if not sound:
                 ArgumentSchema(definition.parameters, foreign=True).warm()
-        except BadSchema as error:  # that tool's fault, and no other's
+        except BadSchema as error:  # the fault of that tool only
             warnings.append(f"{name}: left out, its schema is broken: {error}")
         else:
             found[name] = definition
-            words_of(definition)  # kept: for all at once they would take too long
+            # Cached here: computing them for all tools at once would take too long.
+            words_of(definition)
     warnings += [
         f"{name}: configured, but the server has no such tool"
         for name in dict.fromkeys((*spec.allow, *spec.tools))
@@ -128,8 +129,11 @@ def _describing(
 
 
 async def compile_schemas(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> None:
-    """Look at the schemas that `describe` will ask for, one at a time: a thousand take
-    more than a tenth of a second. Broken ones are left for it to name."""
+    """Compile the schemas that `describe` will need, one at a time.
+
+    A thousand take more than a tenth of a second. Broken ones are reported by
+    `describe`.
+    """
     for tool in tools:
         if spec.allow and tool.get("name") not in spec.allow:
             continue
@@ -140,7 +144,7 @@ async def compile_schemas(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) 
 
 
 def _only_as_a_task(tool: Mapping[str, Any]) -> bool:
-    """Whether every plain call of it would be refused (MCP 2025-11-25)."""
+    """Return whether plain calls of a tool are refused (MCP 2025-11-25)."""
     execution = tool.get("execution")
     return isinstance(execution, Mapping) and execution.get("taskSupport") == "required"
 
@@ -148,6 +152,7 @@ def _only_as_a_task(tool: Mapping[str, Any]) -> bool:
 def _definition(
     spec: ServerSpec, name: str, tool: Mapping[str, Any], warnings: list[str]
 ) -> ToolDefinition:
+    """Return the definition of a tool as the server states it."""
     meta = _Entries(name, tool.get("_meta"), warnings)
     hints = _Entries(name, tool.get("annotations"), warnings)
     read_only, destructive, open_world = _reach(hints)
@@ -175,10 +180,10 @@ def _definition(
 
 
 def _reach(hints: _Entries) -> tuple[bool, bool, bool]:
-    """Whether a tool only reads, may destroy, and reaches the open world.
+    """Return whether a tool is read-only, destructive, and reaches the open world.
 
-    Where the tool says nothing, the protocol's defaults count. If it says both that it
-    only reads and that it destroys, it is taken to destroy.
+    Where the tool says nothing, the protocol's defaults apply. A tool that claims to be
+    both read-only and destructive counts as destructive.
     """
     read_only = hints.get("readOnlyHint", _flag) or False
     destroys = hints.get("destructiveHint", _flag)
@@ -194,7 +199,7 @@ def _as_configured(
     tool: Mapping[str, Any],
     warnings: list[str],
 ) -> ToolDefinition:
-    """What the operator knows better, in place of what the server says."""
+    """Apply the operator's configuration to a definition."""
     name = definition.name
     override = spec.tools.get(name)
     if override is not None:
@@ -204,27 +209,27 @@ def _as_configured(
             warnings.append(f"{error}; its configuration is ignored")
     meta = _Entries(name, tool.get("_meta"), warnings)
     cacheable = meta.get("cacheable_seconds", _not_negative) or 0.0
-    # After the operator had a word: only now is it known what may be cached.
+    # After the operator's configuration: only now it is known what may be cached.
     if cacheable and (override is None or override.cacheable is None):
         if definition.repeatable:
             return attrs.evolve(definition, cacheable=cacheable)
         warnings.append(
-            f"{name}: cacheable_seconds is ignored, because the tool does not say"
-            " that it only reads, nor was it configured to be idempotent"
+            f"{name}: cacheable_seconds is ignored, because the tool neither"
+            " says that it only reads nor is configured to be idempotent"
         )
     return definition
 
 
 @attrs.frozen
 class _Entries:
-    """An object of a tool that may hold anything, or not be an object at all."""
+    """An object of a tool, which may contain anything or not be an object at all."""
 
     tool: str
     entries: Any
     warnings: list[str]
 
     def get(self, key: str, read: Callable[[Any], T]) -> T | None:
-        """The entry as ``read`` understands it; None if it is absent or nonsense."""
+        """Return the entry as parsed by ``read``; None if it is absent or invalid."""
         if not isinstance(self.entries, Mapping):
             return None
         for written in (PREFIX + key, key):
@@ -272,39 +277,44 @@ def _tier(value: Any) -> Tier:
 
 
 def _category(value: Any) -> str:
-    # A category becomes a heading on our screens, and here the server chooses it.
+    # A category is shown as a heading in our lists, and here the server chooses it.
     if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_KIND:
         raise ValueError(f"must be a word or two, of {_LONGEST_KIND} letters at most")
     return " ".join(value.split())
 
 
 _LONGEST_KIND: Final = 40
-# Far beyond any wait, and far below what a float forgets to add up.
+# Far longer than any wait, and small enough for exact sums of floats.
 _LARGEST: Final = 1e12
 
 
 def _environment(spec: ServerSpec) -> str | None:
-    """Configured, or the host of a remote server (D10); None is right here."""
+    """Return the configured environment, or the host of a remote server.
+
+    None means this machine.
+    """
     if spec.environment is not None or spec.url is None:
         return spec.environment
     return urlsplit(spec.url).hostname
 
 
 def _parameters(name: str, schema: Any, warnings: list[str]) -> Mapping[str, Any]:
+    """Return the input schema of a tool; one without parameters if it is not valid."""
     if isinstance(schema, Mapping) and schema.get("type", "object") == "object":
         return {"type": "object", **schema}
     if schema is not None:
-        warnings.append(f"{name}: its inputSchema is not that of an object; ignored")
+        warnings.append(f"{name}: its inputSchema does not describe an object; ignored")
     return dict(NO_PARAMETERS)
 
 
 def _short(value: Any) -> str:
+    """Return the ``repr`` of a value, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]} …"
 
 
 def result_of(answer: Mapping[str, Any]) -> ToolResult:
-    """A CallToolResult as a `ToolResult`: what is not text becomes a placeholder."""
+    """Convert a CallToolResult to a `ToolResult`; media become placeholders."""
     content = answer.get("content")
     found = content if isinstance(content, list) else []
     blocks = [block for block in found if isinstance(block, dict)]

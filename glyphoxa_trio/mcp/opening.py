@@ -1,8 +1,8 @@
-"""How to open a session: the only way to a server.
+"""Open a session: the only way to a server.
 
-It loads the SDK on first use, in a thread, because that costs over a second; `sdk`
-does the work. Whoever opens a session uses and closes it in the same task (T3); its
-calls may come from any task.
+The SDK is loaded on first use, in a thread, because that takes over a second; `sdk`
+does the work. A session must be opened and closed in the same task; its calls may come
+from any task.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .transport import ConnectionFailed, ServerSession
 async def open_session(
     spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
 ) -> AsyncGenerator[ServerSession]:
-    """Start or reach the server of ``spec``, and shake hands with it.
+    """Start or reach the server of ``spec``, and open a session with it.
+
+    Leaving the block ends a stdio server within 1.5 s, cancelled or not.
 
     Args:
-      on_tools_changed: called when the list of tools should be read anew.
+      on_tools_changed: called when the list of tools should be read again.
       stderr: takes what a stdio server writes there.
 
-    Leaving ends a stdio server within 1.5 s, cancelled or not.
-
     Raises:
-      ConnectionFailed: for whatever went wrong on the way in, within
-        ``start_timeout``, or tore the session down from below.
+      ConnectionFailed: for anything that went wrong while opening, within
+        ``start_timeout``, or that broke the session from below.
     """
     async with AsyncExitStack() as stack:
         masking = Masking.of(spec)
@@ -46,7 +46,8 @@ async def open_session(
         server: trio.Process | None = None
         if spec.url is None:
             try:
-                # It starts while the SDK is loaded: either may take over a second.
+                # The server starts while the SDK is loaded: either may take over a
+                # second.
                 server = await stack.enter_async_context(running(spec, stderr))
             except OSError as error:
                 why = masking.text(f"cannot be started: {error}")
@@ -67,6 +68,7 @@ async def open_session(
 
 
 def _load() -> ModuleType:
+    """Load the SDK and the trusted certificates, in a thread."""
     from . import http, sdk
 
     http.trusted()

@@ -1,9 +1,9 @@
-"""A client for addresses that a server has chosen: they lead out, never in.
+"""An HTTP client for addresses that a server chose: it connects to public hosts only.
 
-A server says where its tokens come from, and we go there before anybody looks. So what
-it names has to be on the public internet, unless the operator named that host, too. The
-address is checked that is connected to: a name that answers otherwise a moment later
-gains nothing.
+A server says where its tokens come from, and we connect there without asking anyone. So
+the address must be on the public internet, unless the operator named that host, too.
+The check is made on the IP address that is connected to, so a name that resolves
+differently a moment later gains nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ _THIS_MACHINE = ("127.0.0.0/8", "::1/128", "localhost")
 
 
 def allowed_by(urls: Iterable[str]) -> Allowed:
-    """What may be gone to beside the public internet: the hosts of ``urls``, which the
-    operator gave. Whoever named this machine named all of its names."""
+    """Return the hosts that are allowed beside the public internet: those of ``urls``.
+
+    The operator gave these addresses. One of them that names this machine allows all
+    names of this machine.
+    """
     entries: list[str] = []
     for url in urls:
         host = (urlsplit(url).hostname or "").rstrip(".").partition("%")[0]
@@ -41,16 +44,23 @@ def allowed_by(urls: Iterable[str]) -> Allowed:
 
 
 class _Outward(CheckedBackend):
+    """A network backend that refuses private addresses with `NoToken`."""
+
     async def connect_tcp(
         self, host: str, port: int, *args: Any, **more: Any
     ) -> httpcore2.AsyncNetworkStream:
-        """Raises `NoToken` for an address inside, `ConnectError` if nobody is there."""
+        """Connect, if the address is allowed.
+
+        Raises:
+          NoToken: if the address is not public.
+          ConnectError: if the connection fails.
+        """
         try:
             return await super().connect_tcp(host, port, *args, **more)
         except PageRefused:
             raise NoToken(
                 f"the server sends us to {host}:{port} for a token, which is not on the"
-                " public internet and which nobody named here: if it is right, give"
+                " public internet and not configured here: if it is right, set"
                 " auth.oauth.token_url"
             ) from None
         except SiteFails as error:
@@ -58,11 +68,14 @@ class _Outward(CheckedBackend):
 
 
 class OutwardTransport(httpx2.AsyncHTTPTransport):
-    """Connects only to what `Allowed` says. No proxy: it would choose the address."""
+    """A transport that connects only to `Allowed` addresses.
+
+    It uses no proxy, because a proxy would choose the address.
+    """
 
     def __init__(self, allowed: Allowed, tls: ssl.SSLContext) -> None:
         super().__init__(verify=tls)
-        # The library has no way to be given another one; it goes when there is.
+        # The library offers no way to pass another pool; remove this when it does.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=4,

@@ -1,8 +1,8 @@
-"""The process of a stdio server: what it is given, what it says, how it ends.
+"""The process of a stdio server: its environment, its output, its end.
 
-It gets a short safe list of the host's environment and its configured one
-(D15), its own process group, and three pipes. Nothing of it reaches the host's
-screen: stderr is kept as the last lines, for warnings (A41).
+It gets a short safe list of the host's environment variables and its configured ones, a
+process group of its own, and three pipes. Its stderr never reaches the host's screen:
+the last lines are kept, for warnings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from glyphoxa_trio.secret import Mask, Secret
 
 from .descendants import Descendants
 
-# The groups that run now, for whoever must leave without an end in order.
+# The process groups that run now, for a program that must exit without a shutdown.
 _groups: set[int] = set()
 
 _SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})
@@ -34,12 +34,12 @@ _SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})
 KEPT_LINES: Final = 20
 LONGEST_LINE: Final = 2_000
 _BURST: Final = 20.0
-_LINES_PER_SECOND: Final = 4.0  # seed 003: one line per 250 ms
-_CHUNK: Final = 2**14  # bytes: who floods stderr must not keep the others waiting
+_LINES_PER_SECOND: Final = 4.0  # lines a second that are logged
+_CHUNK: Final = 2**14  # bytes: reading a flood on stderr must not delay other tasks
 
-# Seconds for a server to leave by itself when its stdin closes, to obey
-# SIGTERM, and for all of its end; what is left over is the kernel's, to hand
-# over the dead, and for what they still have in their pipes.
+# Seconds for a server to exit when its stdin closes, to obey SIGTERM, and for its whole
+# end. The rest of the time is left to the kernel, to report the exits and to deliver
+# the rest of the output.
 _GOODBYE: Final = 0.8
 _OBEY: Final = 0.5
 ENDING: Final = 1.5
@@ -49,7 +49,7 @@ _LAST_WORDS: Final = 0.1
 def environment(
     configured: Mapping[str, Secret], host: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """What a stdio server sees of the world: the safe list and its own (D15)."""
+    """Return the environment of a stdio server: the safe list and its own variables."""
     safe = {
         name: value
         for name, value in host.items()
@@ -59,8 +59,11 @@ def environment(
 
 
 def command_line(command: Sequence[str]) -> list[str]:
-    """The command to run. A bare ``python`` is the interpreter that runs us, a bare
-    ``glyphoxa`` the command beside it, if there is one."""
+    """Return the command to run.
+
+    A bare ``python`` is the interpreter that runs us, a bare ``glyphoxa`` the command
+    beside it, if there is one.
+    """
     first, *rest = command
     if first in ("python", "python3"):
         return [sys.executable, *rest]
@@ -73,8 +76,8 @@ class LastLines:
     """The last lines a server wrote: cut, printable, and without its secrets.
 
     Args:
-      mask: hides what is never kept.
-      log: told of each line, at most four a second after a burst of twenty.
+      mask: hides the secrets.
+      log: called with each line, at most four a second after a burst of twenty.
     """
 
     mask: Mask = attrs.field(factory=Mask)
@@ -98,17 +101,17 @@ class LastLines:
             self._grow(rest)
 
     def finish(self) -> None:
-        """What has been written so far is a line, ended or not."""
+        """Treat what has been written so far as a line, ended or not."""
         text = bytes(self._unfinished)
         self._unfinished.clear()
         self.note(text)
 
     def note(self, line: bytes) -> None:
-        """Take a whole line that came another way, whatever is unfinished."""
+        """Add a whole line that came another way, beside the unfinished one."""
         text = self.mask.text(line[: 4 * LONGEST_LINE].decode(errors="replace"))
         if not text.isprintable():
-            # Escape sequences of a server must not steer somebody's terminal, nor
-            # hide half of a secret from the other half.
+            # Escape sequences of a server must neither control a terminal nor split a
+            # secret so that the mask does not see it.
             text = self.mask.text("".join(filter(str.isprintable, text)))
         text = text[:LONGEST_LINE].rstrip()
         if text:
@@ -117,13 +120,15 @@ class LastLines:
 
     @property
     def lines(self) -> tuple[str, ...]:
+        """The lines that are kept, oldest first."""
         return tuple(self._lines)
 
     def _grow(self, data: bytes) -> None:
-        # Four bytes are the longest character: enough for the longest line.
+        # A character has at most four bytes: this is enough for the longest line.
         self._unfinished += data[: max(0, 4 * LONGEST_LINE - len(self._unfinished))]
 
     def _forward(self, line: str) -> None:
+        """Log a line, if the rate allows it."""
         if self.log is None:
             return
         now = trio.current_time()
@@ -141,7 +146,7 @@ async def start(spec: ServerSpec, descendants: Descendants) -> trio.Process:
     Not cancelled half-way: it starts or it does not.
 
     Args:
-      descendants: the mark by which `end` finds who came of it.
+      descendants: the mark by which `end` finds its descendants.
 
     Raises:
       OSError: if it cannot be run.
@@ -159,10 +164,10 @@ async def start(spec: ServerSpec, descendants: Descendants) -> trio.Process:
 
 @asynccontextmanager
 async def running(spec: ServerSpec, said: LastLines) -> AsyncGenerator[trio.Process]:
-    """The server of ``spec`` for as long as the block lasts; left, it is ended.
+    """Run the server of ``spec`` within the block; leaving the block ends it.
 
-    It is ours and not the SDK's, because the SDK's own transport does not say whose
-    process it runs, leaves children of a server behind, and takes up to 6 s.
+    This is not the SDK's transport, because that one does not tell which process it
+    runs, leaves children of a server behind, and takes up to 6 s to end.
 
     Raises:
       OSError: if it cannot be run.
@@ -178,7 +183,7 @@ async def running(spec: ServerSpec, said: LastLines) -> AsyncGenerator[trio.Proc
 
 
 async def listen(process: trio.Process, said: LastLines) -> None:
-    """Take what a server writes to stderr, until nobody writes there any more."""
+    """Read a server's stderr until no process holds it open."""
     assert process.stderr is not None
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
         while chunk := await process.stderr.receive_some(_CHUNK):
@@ -187,12 +192,12 @@ async def listen(process: trio.Process, said: LastLines) -> None:
 
 
 async def end(process: trio.Process, descendants: Descendants, said: LastLines) -> None:
-    """Close stdin, ask, then kill, and leave nothing that came of it behind.
+    """End a server: close its stdin, then SIGTERM, then SIGKILL; kill its descendants.
 
-    At most 1.5 s, shielded from cancellation; a server that leaves when its stdin
-    closes takes as long as it takes to leave (A43, T8). Nobody else may read its
-    pipes any more: they are read here, because a server that cannot write what it
-    has to say cannot leave either.
+    Takes at most 1.5 s, shielded from cancellation; a server that exits when its stdin
+    closes takes as long as it needs to exit. The pipes are read here, because a server
+    that cannot write its output cannot exit either; nothing else may read them any
+    more.
     """
     with trio.CancelScope(shield=True):
         until = trio.current_time() + ENDING
@@ -203,11 +208,12 @@ async def end(process: trio.Process, descendants: Descendants, said: LastLines) 
                 await process.stdin.aclose()
             if not await _exits(process, within=_GOODBYE):
                 _signal_group(process, signal.SIGTERM)
-                _signal_group(process, signal.SIGCONT)  # the stopped obey only so
+                # Stopped processes obey only then.
+                _signal_group(process, signal.SIGCONT)
                 if not await _exits(process, within=_OBEY):
                     _signal_group(process, signal.SIGKILL)
                     await _exits(process, within=until - trio.current_time())
-            # Children that outlive their parent are still in its group, most of them.
+            # Most children that outlive their parent are still in its group.
             _signal_group(process, signal.SIGKILL)
             with trio.move_on_at(until):
                 await descendants.end()
@@ -220,7 +226,7 @@ async def end(process: trio.Process, descendants: Descendants, said: LastLines) 
 
 
 async def _hear_out(process: trio.Process, said: LastLines, silent: trio.Event) -> None:
-    """Read both pipes until nobody holds them any more."""
+    """Read both pipes until no process holds them open."""
 
     async def forget() -> None:
         assert process.stdout is not None
@@ -237,7 +243,8 @@ async def _hear_out(process: trio.Process, said: LastLines, silent: trio.Event) 
 def kill_all() -> None:
     """Kill every server of this process, at once and from any thread.
 
-    Only for a process that is about to be gone: nobody is told.
+    Only for a process that is about to exit: no state is updated, and no callback is
+    called.
     """
     for group in tuple(_groups):
         with suppress(ProcessLookupError, PermissionError):
@@ -245,7 +252,7 @@ def kill_all() -> None:
 
 
 def how_it_ended(process: trio.Process) -> str:
-    """For people: ``exited with status 3``, ``was ended by SIGKILL``."""
+    """Describe how a process ended: ``exited with status 3``, for example."""
     code = process.returncode
     if code is None:
         return "closed its stdout"
@@ -258,12 +265,13 @@ def how_it_ended(process: trio.Process) -> str:
 
 
 async def _exits(process: trio.Process, *, within: float) -> bool:
+    """Return whether the process exits within ``within`` seconds."""
     with trio.move_on_after(max(0, within)):
         await process.wait()
     return process.returncode is not None
 
 
 def _signal_group(process: trio.Process, number: signal.Signals) -> None:
-    # The group has the leader's pid, and outlives it while it has members.
+    # The group has the leader's pid, and exists as long as it has members.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

@@ -1,7 +1,7 @@
-"""How much a server may say unasked before it is read more slowly.
+"""A rate limit on unsolicited messages: beyond it, a server is read more slowly.
 
-To read is work, and everybody's: a server that talks without end would have all
-of it. What is not read fills its pipe, and then the server waits.
+Reading takes time from everything else, so a server that never stops talking could take
+all of it. Output that is not read fills the server's pipe, and then the server waits.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import trio
 
 from . import bounds
 
-_NAP: Final = 0.01  # seconds
+_NAP: Final = 0.01  # seconds of the shortest pause
 
 
 @attrs.define(eq=False)
 class RateLimit:
-    """An allowance of lines and of bytes, earned with time."""
+    """An allowance of lines and bytes that grows with time."""
 
     _lines: float = attrs.field(default=bounds.LINES_AT_ONCE, init=False)
     _bytes: float = attrs.field(default=bounds.BYTES_AT_ONCE, init=False)
     _counted: float = attrs.field(factory=trio.current_time, init=False)
 
     async def one_more(self, size: int = 0, *, lines: int = 1) -> None:
-        """Count a line of so many bytes; waits if there were too many of either, for as
-        long as it takes to earn them."""
+        """Count ``lines`` lines of ``size`` bytes.
+
+        If the allowance of either is used up, wait for as long as it takes to earn it
+        back.
+        """
         self._lines -= lines
         self._bytes -= size
         if self._lines >= 0 and self._bytes >= 0:

@@ -1,9 +1,9 @@
-"""The resources of a server, as two more tools of it: one lists, one reads.
+"""A server's resources as two additional tools: one lists them, one reads them.
 
-A server that offers resources gets `list_resources` and `read_resource` into its list
-of tools, so that granting, approving, showing, timing and calling are the same for
-them as for its own tools. The server is asked for its resources when `list_resources`
-is called, never when it connects. Pure but for the questions, which the session asks.
+A server that offers resources gets `list_resources` and `read_resource` in its list of
+tools, so that granting, approving, showing, timing and calling work for them as for its
+own tools. The server is asked for its resources when `list_resources` is called, never
+when it connects. No I/O, except for the requests, which the session sends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_LOOKED_AT: Final = MOST_ENTRIES
 _DESCRIPTION: Final = 120  # characters of a description
 _LINE: Final = 500  # characters of an address or a name
 
-# A resource may be a page of the web: only the server knows what it reaches.
+# A resource may be a web page: only the server knows what it reaches.
 _HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
 
 TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -67,18 +67,21 @@ TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
 READER: Final = TOOLS[1]
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""A question to the server, by method and parameters. If the server does not know a
-method that lists something, the answer is empty."""
+"""A function that sends a request, by method and parameters, and returns the answer.
+
+The answer is empty if the server does not support a method that lists something.
+"""
 
 
 def missing_from(
     tools: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Those of `TOOLS` whose names the server leaves free, and a note of the others."""
+    """Return those of `TOOLS` whose names are free, and a note about each other one."""
     taken = {tool.get("name") for tool in tools}
     free = [tool for tool in TOOLS if tool["name"] not in taken]
     notes = [
-        f"{tool['name']}: the server has a tool of that name, so its resources get none"
+        f"{tool['name']}: the server has a tool of that name, so none is added for its"
+        " resources"
         for tool in TOOLS
         if tool["name"] in taken
     ]
@@ -86,18 +89,22 @@ def missing_from(
 
 
 async def call(name: str, arguments: Mapping[str, Any], ask: Ask) -> Mapping[str, Any]:
-    """Answer a call of one of `TOOLS`, as a plain CallToolResult."""
+    """Answer a call of one of `TOOLS`, as a plain CallToolResult.
+
+    ``ask`` sends the requests to the server.
+    """
     if name == READ_RESOURCE:
         return await _read(arguments["uri"], ask)
     return await _list(arguments.get("contains", ""), ask)
 
 
 async def _read(uri: str, ask: Ask) -> Mapping[str, Any]:
+    """Read one resource."""
     answer = await ask("resources/read", {"uri": uri})
     contents, meta = answer.get("contents"), answer.get("_meta")
     parts = contents if isinstance(contents, list) else []
     if not parts:
-        return {"content": [{"type": "text", "text": "There is nothing in it."}]}
+        return {"content": [{"type": "text", "text": "The resource is empty."}]}
     cut_short = isinstance(meta, Mapping) and meta.get(TRUNCATED) is True
     return {
         "content": [{"type": "resource", "resource": part} for part in parts],
@@ -106,6 +113,7 @@ async def _read(uri: str, ask: Ask) -> Mapping[str, Any]:
 
 
 async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
+    """List resources and templates; ``contains`` selects some of them."""
     answer: dict[str, Any] = {}
     said: list[str] = []
     for kind, key, address in (
@@ -122,13 +130,13 @@ async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
         plural = word if len(entries) != 1 else word.removesuffix("s")
         said.append(f"{some}{len(entries)}{more} {plural}")
         if len(fitting) > MOST_SHOWN:
-            said[-1] += f", the first {MOST_SHOWN} of them here"
+            said[-1] += f", the first {MOST_SHOWN} of them shown"
     text = "; ".join(said)
     return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
 
 
 async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
-    """The entries of all pages, within bounds, and whether these are all there are."""
+    """Return the entries of all pages, within limits, and whether these are all."""
     found: list[Any] = []
     cursors: set[str] = set()
     cursor: Any = None
@@ -148,6 +156,7 @@ async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
 
 
 def _entry(offered: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """Return an entry of the list, as a model reads it."""
     entry: dict[str, Any] = {"uri": cut(str(offered.get(address, "")), _LINE)}
     if name := offered.get("title") or offered.get("name"):
         entry["name"] = cut(str(name), _LINE)
@@ -160,6 +169,7 @@ def _entry(offered: Mapping[str, Any], address: str) -> dict[str, Any]:
 
 
 def _has(text: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry contains ``text``, in any case."""
     wanted = text.casefold()
     where = ("uri", "name", "description")
     return any(wanted in str(entry.get(key, "")).casefold() for key in where)

@@ -1,7 +1,7 @@
-"""How often a server is started again: at once, then ever later, then once a minute.
+"""The restart policy of a server: at once, then ever later, then once a minute.
 
-It is started when it exits, not at the next call. If it has run well for a while, its
-earlier deaths do not count any more.
+A server is started when it exits, not at the next call. If it has run well for a while,
+its earlier failures no longer count.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from glyphoxa_trio.actors import Backoff, OnEvent, supervise
 from glyphoxa_trio.config import RestartConfig
 from glyphoxa_trio.errors import RestartsExhausted
 
-_NOTABLE: Final = 0.02  # seconds; if `ready_at` moves by less, nobody is told
+_NOTABLE: Final = 0.02  # seconds; smaller changes of `ready_at` are not announced
 SLOW_RETRY: Final = 60.0  # seconds between attempts once a server has failed
-SPARED: Final = 60.0  # seconds; a death that is the first in so long costs no delay
+SPARED: Final = 60.0  # seconds; the first failure in so long a time costs no delay
 
 
 @attrs.define(eq=False)
 class StartTimes:
-    """How long a server takes to start, and when it should be ready.
+    """The duration of a server's starts, and when it should be ready.
 
     ``first`` is how long the first start in this run took, in seconds. The first start
-    of the next run will be like it, since as much is loaded and started beside it.
+    of the next run will be similar, since as much is loaded and started beside it.
     """
 
     first: float | None = attrs.field(default=None, init=False)
@@ -39,13 +39,15 @@ class StartTimes:
 
     @property
     def ready_at(self) -> float | None:
-        """When the server should be ready, on trio's clock; None if it is not starting,
-        or if it may be much faster than last time."""
+        """When the server should be ready, on trio's clock.
+
+        None if it is not starting, or if it may be much faster than last time.
+        """
         return self._over_at if self._sure else None
 
     @property
     def left(self) -> float:
-        """Seconds until it should be ready at the latest; 0 if that is not known."""
+        """Seconds until the server should be ready at the latest; 0 if not known."""
         if self._over_at is None:
             return 0.0
         return max(0.0, self._over_at - trio.current_time())
@@ -55,8 +57,10 @@ class StartTimes:
         self._usual, self._sure = took, took is not None
 
     def begin(self, *, after: float = 0.0) -> bool:
-        """A start begins ``after`` so many seconds. Returns whether `ready_at` has
-        changed."""
+        """Note that a start begins in ``after`` seconds.
+
+        Returns whether `ready_at` has changed.
+        """
         before = self.ready_at
         self._over_at = None
         if self._usual is not None:
@@ -67,11 +71,11 @@ class StartTimes:
         return abs(now - before) > _NOTABLE
 
     def over(self) -> None:
-        """The server is not starting, or not any more."""
+        """Note that the server is not starting."""
         self._over_at = None
 
     def note(self, took: float, *, timed: bool) -> None:
-        """A start is over that ``took`` so many seconds; ``timed`` as in `Session`."""
+        """Note that a start took ``took`` seconds; ``timed`` as in `Session`."""
         if timed or self.first is None:
             self._usual, self._sure = took, timed
         if self.first is None:
@@ -88,15 +92,20 @@ async def run_with_restarts(
     on_event: OnEvent | None = None,
     rng: random.Random | None = None,
 ) -> None:
-    """Run one life after the other until one returns.
+    """Run one life after another until one returns.
 
     When restarts are switched off, the first life that raises is the last.
 
     Args:
-      served: whether the life that has just ended was of any use. If it was, and no
-        other life ended in the last minute, the next one begins at once. A slow attempt
-        that was of use earns quick restarts again.
-      on_failed: called whenever the quick restarts, or a slow attempt, are over.
+      life: starts the server and serves it until it is lost, which raises.
+      restart: the delays and limits.
+      name: the server's name, for events.
+      served: returns whether the last life was ever ready. If it was, and no other life
+        ended in the last minute, the next one begins at once. A slow attempt that was
+        ready earns quick restarts again.
+      on_failed: called whenever the quick restarts, or a slow attempt, have failed.
+      on_event: called on starts, failures and restarts.
+      rng: the source of jitter for delays.
     """
     often = Backoff(
         first=restart.backoff,
@@ -108,7 +117,7 @@ async def run_with_restarts(
     died = -math.inf
 
     def at_once() -> bool:
-        """Whether the next life begins without a delay. Also notes this death."""
+        """Return whether the next life begins without a delay; note this failure."""
         nonlocal died
         now = trio.current_time()
         first_of_late = now - died >= SPARED

@@ -1,7 +1,8 @@
-"""Sessions of the MCP SDK: what they are made of, and what their errors mean.
+"""Sessions of the MCP SDK: how they are built, and what their errors mean.
 
-The SDK is the authority on protocol, types and HTTP (D27); what carries its
-messages over pipes is ours. Import this lazily.
+The SDK is the authority on protocol, types and HTTP; the code that carries its messages
+over pipes is ours. Import this lazily.
+
 Above 300 lines, because no other file knows the errors of the SDK.
 """
 
@@ -51,15 +52,15 @@ from .tracing import tracing
 from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
 from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
-_CUT: Final = 300  # of an error's text
+_CUT: Final = 300  # characters of an error's text
 
-# What a server that has forgotten us says, in whatever code (T2).
+# The phrases of a server that has forgotten the session, with any code.
 _SESSION_OVER: Final = re.compile(
     r"(the |your )?session (has )?(been )?(terminated|expired|closed|ended|not found)",
     re.IGNORECASE,
 )
 
-# What the client of an HTTP session says by itself of a session that is gone.
+# The errors by which our HTTP client reports that a session is gone.
 _GONE: Final = (
     types.CONNECTION_CLOSED,
     http.NEVER_SENT,
@@ -67,15 +68,18 @@ _GONE: Final = (
     http.BROKEN,
 )
 
-# `send_request` holds every result against the negotiated protocol version. A
-# second, version-free model of it would only be taken apart again here.
+# `send_request` validates every result against the negotiated protocol version. A
+# second, version-free model of the result would only be converted back here.
 _AS_IT_CAME: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
 
 
 @lru_cache
 def _answers_of(version: str) -> Callable[..., object] | None:
-    """What holds the answer of a call against a version of the protocol; None if the
-    SDK knows no such answer. The SDK's own function writes it out again as well."""
+    """Return the validator of a call's result for a protocol version.
+
+    None if the SDK knows no such result. The SDK's own function also serialises the
+    result again, which takes time.
+    """
     shape: Any = methods.SERVER_RESULTS.get(("tools/call", version))
     return None if shape is None else TypeAdapter(shape).validator.validate_python
 
@@ -90,7 +94,13 @@ async def open_session(
     start: Start | None = None,
     masking: Masking | None = None,
 ) -> AsyncGenerator[SdkSession]:
-    """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
+    """Open a session as `transport.open_session`; the ``server`` is already running.
+
+    Args:
+      server: the process of a stdio server.
+      start: records what this start tells about the next one.
+      masking: masks the secrets of the session.
+    """
     hush_the_sdk()
     masking = Masking.of(spec) if masking is None else masking
     loss = SessionLost(clean=masking.text)
@@ -135,10 +145,11 @@ async def open_session(
                     offers,
                 )
             except Exception as error:
-                loss.report(reason(error))  # before the end of all below is one
+                # Before the end of the layers below reports another reason.
+                loss.report(reason(error))
                 raise
             nursery.cancel_scope.cancel()
-    except Exception as error:  # foreign code; an exception group for a dead server
+    except Exception as error:  # foreign code; a dead server raises an exception group
         why = loss.why or reason(error, masking.text)
         loss.report(why)
         raise ConnectionFailed(why) from error
@@ -156,13 +167,13 @@ class SdkSession:
     loss: SessionLost
     pid: int | None
     timed: bool
-    # Reading the list anew tells a server that is gone from one that stumbled.
+    # Reading the list again tells a server that is gone from one with a brief fault.
     _suspect: Callable[[], None]
     _offers_resources: bool
-    # The names of the listed tools that we added: the server does not know them.
+    # The names of the tools that we added to the list: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
-    # Of the listed tools that say what their answers look like. The SDK's own check
-    # has no bound, so it is never asked.
+    # Of the listed tools that declare an output schema. The SDK's own check has no
+    # limit on its work, so it is not used.
     _outputs: Mapping[str, OutputSchema] = attrs.field(factory=dict, init=False)
 
     async def ping(self) -> bool:
@@ -170,8 +181,8 @@ class SdkSession:
             await self._client.send_request(_PING, _AS_IT_CAME)
         except MCPError as error:
             meaning = self._judged(error)
-            # Over HTTP, a request that is turned away has been answered. Over a pipe,
-            # "unavailable" means that nobody reads the pipe.
+            # Over HTTP, a request that is refused has been answered. Over a pipe,
+            # "unavailable" means that the server does not read the pipe.
             turned_away = self.pid is None and isinstance(meaning, ToolUnavailable)
             if isinstance(meaning, NeverSent) or not (
                 turned_away or isinstance(meaning, ToolError)
@@ -198,7 +209,7 @@ class SdkSession:
                 none = () if self._offers_resources else ("it offers no tools",)
                 return self._with_resources(ToolListing((), none))
             if self.pid is None and error.code in _GONE:
-                # Twice in a row, if a call broke off before: that is no stumble.
+                # The second fault in a row, if a call broke off before: no brief fault.
                 forgotten = error.code == http.FORGOTTEN
                 self.loss.report(reason(error), forgotten=forgotten)
             raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
@@ -212,6 +223,7 @@ class SdkSession:
         return self._with_resources(listing)
 
     def _with_resources(self, listing: ToolListing) -> ToolListing:
+        """Add the tools for resources, if the server offers resources."""
         self._ours = frozenset()
         if not self._offers_resources:
             return listing
@@ -258,13 +270,13 @@ class SdkSession:
         sent()
         try:
             return self._wire.begin("tools/call", params, answered)
-        except MCPError:  # the long way says what it means
+        except MCPError:  # `call_tool` will say what the error means
             return None
 
     def _read(
         self, name: str, result: outcome.Maybe[dict[str, Any]]
     ) -> outcome.Maybe[Mapping[str, Any]]:
-        """What an answer from the wire means, with all that the SDK does to one."""
+        """Convert an answer from the wire, with the checks that the SDK makes."""
         if isinstance(result, outcome.Error):
             error = cast("MCPError", result.error)
             self._masking.clean(error)
@@ -284,7 +296,7 @@ class SdkSession:
             return outcome.Error(self._meaning(wrong))
 
     def _meaning(self, error: Exception) -> Exception:
-        """What an error of a call that is not ours means to whoever called."""
+        """Convert a foreign error of a call to the error that its caller gets."""
         if isinstance(error, MCPError):
             meaning = self._judged(error)
         else:  # foreign code: an answer that breaks the protocol
@@ -296,6 +308,7 @@ class SdkSession:
     async def _ask(
         self, method: str, params: dict[str, Any], meta: Mapping[str, Any]
     ) -> dict[str, Any]:
+        """Send a request, and return its result."""
         if meta:
             params["_meta"] = dict(meta)
         request = cast("types.CallToolRequest", _SdkRequest(method, params))
@@ -306,16 +319,18 @@ class SdkSession:
     async def _look(
         self, meta: Mapping[str, Any], method: str, params: Mapping[str, Any]
     ) -> dict[str, Any]:
+        """Send a request about resources, and return its result."""
         try:
             return await self._ask(method, dict(params), meta)
         except MCPError as error:
-            # A server with one kind of resources need not know the list of the other.
+            # A server with one kind of resources need not support the list of the
+            # other.
             if error.code == types.METHOD_NOT_FOUND and method.endswith("/list"):
                 return {}
             raise
 
     def _judged(self, error: MCPError) -> Exception:
-        """What an error means: for this call, for the session, for the effect."""
+        """Convert an SDK error to what it means for the call and the session."""
         text = reason(error)
         match error:
             case RequestUnsent():
@@ -327,8 +342,8 @@ class SdkSession:
             case Unusable():
                 return AnswerUnusable(text)
         if self.pid is not None:
-            return ToolError(text)  # the server itself says so, whatever the code
-        # Only HTTP has sessions to forget.
+            return ToolError(text)  # the server itself answers so, whatever the code
+        # Only HTTP has sessions that can be forgotten.
         over = error.code == types.INVALID_REQUEST and _SESSION_OVER.match(text)
         if over or error.code in (http.NEVER_SENT, http.FORGOTTEN):
             self.loss.report(text, forgotten=error.code != http.NEVER_SENT)
@@ -341,18 +356,19 @@ class SdkSession:
             self._suspect()
             return ConnectionLost(text)
         if error.code == types.CONNECTION_CLOSED:
-            # "Connection closed" is the session's end, anything else one stream's.
+            # "Connection closed" is the end of the session, any other text that of one
+            # stream.
             if error.message == "Connection closed":
                 self.loss.report("the connection was closed")
                 return ConnectionLost(self.loss.why)
             self._suspect()
             return ConnectionLost(text)
-        if error.code == types.PARSE_ERROR:  # the SDK's, of an event in a stream
+        if error.code == types.PARSE_ERROR:  # the SDK's code for an event in a stream
             return AnswerUnusable(text)
         return ToolError(text)
 
     async def _take_outputs(self, listing: ToolListing) -> list[str]:
-        """Compile the output schemas; what is wrong with them."""
+        """Compile the output schemas; return a note about each faulty one."""
         outputs: dict[str, OutputSchema] = {}
         notes: list[str] = []
         for tool in listing.tools:
@@ -361,7 +377,7 @@ class SdkSession:
             name = tool["name"]
             schema = outputs[name] = OutputSchema(tool["outputSchema"])
             if schema.wrong is not None:
-                said = f"its outputSchema is not looked at: {schema.wrong}"
+                said = f"its outputSchema is ignored: {schema.wrong}"
                 notes.append(f"{name}: {said}")
             await trio.lowlevel.checkpoint()
         self._outputs = outputs
@@ -375,10 +391,10 @@ class SdkSession:
         return notes
 
     def _look_at(self, name: str, answer: Mapping[str, Any]) -> None:
-        """Hold an answer against its tool's output schema, if there is one.
+        """Check an answer against its tool's output schema, if there is one.
 
         Raises:
-          AnswerUnusable: if it does not fit, or has nothing that could.
+          AnswerUnusable: if the answer does not fit, or has no structured content.
         """
         schema = self._outputs.get(name)
         if (
@@ -389,7 +405,9 @@ class SdkSession:
         ):
             return
         if "structuredContent" not in answer:
-            problem: str | None = "it has no structured content, as it has to"
+            problem: str | None = (
+                "it has no structured content, which its outputSchema requires"
+            )
         else:
             problem = schema.problem(answer["structuredContent"])
         if problem is not None:
@@ -397,9 +415,9 @@ class SdkSession:
 
 
 def _refuse_questions(answer: Mapping[str, Any]) -> None:
-    """Raise for an answer that asks something, as newer servers may."""
+    """Raise for a result that asks for input, as servers of the newer family may."""
     if is_input_required(answer):
-        raise ToolError("it asks for more than a tool call gives")
+        raise ToolError("it asks for input, which is not supported")
 
 
 _PING: Final = types.PingRequest(method="ping")
@@ -407,15 +425,15 @@ _PING: Final = types.PingRequest(method="ping")
 
 @attrs.frozen
 class _SdkRequest:
-    """What `ClientSession.send_request` needs of a request: here, what it dumps to.
+    """A request for `ClientSession.send_request`, which only needs its dump.
 
-    The SDK's model of a call would be filled in only to be dumped at once, which
-    is a tenth of what a call costs.
+    The SDK's model of a call would be filled in only to be dumped at once, which is a
+    tenth of the cost of a call.
     """
 
     _method: str
     _params: dict[str, Any]
-    # As in the SDK's own request: it knows by the method what to put into a header.
+    # As in the SDK's own request: by the method it knows what to put into a header.
     name_param: ClassVar[str | None] = types.CallToolRequest.name_param
 
     def model_dump(self, **_: object) -> dict[str, Any]:
@@ -431,6 +449,7 @@ async def _dispatcher(
     condenser: Condenser,
     masking: Masking,
 ) -> AsyncGenerator[Dispatcher[Any]]:
+    """Yield the dispatcher of a session: our wire over pipes, the SDK's over HTTP."""
     if server is not None:
         async with open_wire(server, loss, stderr, condenser) as wire:
             yield wire
@@ -440,8 +459,9 @@ async def _dispatcher(
             AsyncExitStack() as behind,
             streamable_http_client(http.endpoint(spec), http_client=client) as streams,
         ):
-            # While the SDK takes leave of the server, answers may come: each would be
-            # an error of the whole, if the dispatcher had closed both ways by then.
+            # While the SDK says goodbye to the server, answers may arrive. Each would
+            # raise an error for the whole session, if the dispatcher had closed both
+            # streams by then.
             reader, writer = cast("tuple[Any, Any]", streams)
             behind.enter_context(closing(reader.clone()))
             yield JSONRPCDispatcher(
@@ -450,7 +470,7 @@ async def _dispatcher(
 
 
 def reason(error: BaseException, clean: Callable[[str], str] = str) -> str:
-    """The first cause in a (group of) exception, short enough for a warning."""
+    """Return the first cause of an exception (group), short enough for a warning."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     kind = type(error).__name__

@@ -1,4 +1,4 @@
-"""One server of a fleet: its connection, and what that tells the world."""
+"""One server of the pool: its connection, and its status feed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .branches import Branches
 from .messages import ConnectionMessages, Drain
 from .status import Publish, ServerState, ServerStatus
 
-CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)
+CLOSING: Final = 2.0  # seconds within which every server is gone
 
 
 @attrs.define(eq=False)
 class StatusFeed:
-    """What one connection tells the world: at once, later, or no more.
+    """The status feed of one connection: what it reports and publishes.
 
-    A line that is ``held`` keeps the newest of what it was told until it is
-    opened; a cut one forgets all. A narrowed one keeps the other tools to itself.
+    A feed that is ``held`` keeps the newest state until it is opened; a cut one drops
+    everything. A narrowed one leaves out all other tools.
     """
 
     _publish: Publish
@@ -40,6 +40,7 @@ class StatusFeed:
     _moved: Signal = attrs.field(factory=Signal, init=False)
 
     def report(self, status: ServerStatus) -> None:
+        """Store the status, and report it unless the feed is held or cut."""
         named = tuple(name for name in status.tools if self._tells_of(name))
         self.status = status = attrs.evolve(status, tools=named)
         self._moved.set()
@@ -53,13 +54,16 @@ class StatusFeed:
         tools: tuple[Tool, ...],
         ready_at: float | None = None,
     ) -> None:
+        """Store the tools, and publish them unless the feed is held or cut."""
         self._tools = tuple(x for x in tools if self._tells_of(x.definition.name))
         if not (self.held or self._cut):
             self._publish(server, state, self._tools, ready_at)
 
     async def settled(self) -> None:
-        """Return once the server is ready, its first attempt has failed, or it is
-        lazy and waits for a call."""
+        """Wait until the server's first attempt is over.
+
+        That is when it is ready, has failed, or is lazy and waits for a call.
+        """
         await self._moved.until(
             lambda: (
                 self.status is not None
@@ -68,6 +72,7 @@ class StatusFeed:
         )
 
     def open(self) -> None:
+        """Report and publish the stored state, and each change from now on."""
         self.held = False
         now = self.status
         if now is not None:
@@ -75,10 +80,11 @@ class StatusFeed:
             self._publish(now.name, now.state, self._tools, now.ready_at)
 
     def cut(self) -> None:
+        """Report and publish nothing from now on."""
         self._cut = True
 
     def narrow(self, only: Collection[str]) -> None:
-        """Tell of these tools only, at once and from now on."""
+        """Publish only these tools, at once and from now on."""
         self._only = only
         now = self.status
         if now is not None:
@@ -86,13 +92,16 @@ class StatusFeed:
             self.publish(now.name, now.state, self._tools, now.ready_at)
 
     def _tells_of(self, tool: str) -> bool:
+        """Return whether this tool is published."""
         return self._only is None or tool in self._only
 
 
 @attrs.define(eq=False)
 class Server:
-    """One server of a fleet: its connection, the line on which that speaks, and those
-    of its sessions if it has one for each."""
+    """One server of the pool: its connection, and the status feed of that.
+
+    ``branches`` are the connections of its sessions, if it has one for each.
+    """
 
     spec: ServerSpec
     ref: Ref[ConnectionMessages]
@@ -100,18 +109,17 @@ class Server:
     branches: Branches | None = None
 
     async def settled(self) -> None:
-        """As `StatusFeed.settled`."""
+        """Wait until the server's first attempt is over; see `StatusFeed.settled`."""
         await self.line.settled()
 
     async def end(self, *, after: float = 0.0) -> None:
-        """Stop it: at once, or when no call is in flight, after so many seconds
-        at the latest.
+        """Stop the server: as soon as no call is in flight, or after ``after`` seconds.
 
-        Cancelled, it stops all the same.
+        If cancelled, the server stops all the same.
         """
         try:
             if after > 0:
-                with suppress(GlyphoxaError):  # calls that are not over end now
+                with suppress(GlyphoxaError):  # calls that are still in flight end now
                     await self.ref.ask(Drain(), within=after)
                 if self.branches is not None:
                     await self.branches.drain(within=after)

@@ -1,12 +1,12 @@
-"""All servers together: start, add, replace, remove, end (N17, N21 to N23, G42).
+"""The server pool: start, add, replace, remove and stop servers.
 
     async with open_fleet(config.mcp.servers, publish=..., warn=...) as fleet:
         await fleet.wait_ready(5.0)
         fleet.add(one_more)
 
-Each server is an actor of its own: a slow one delays nobody, a broken one is a
-warning. Whoever serves the tools hands in ``publish`` and is told of each state
-of each server, so that this room need not know it.
+Each server has an actor of its own: a slow server delays no other, and a broken one is
+a warning. The code that serves the tools passes ``publish``, and is called with each
+state of each server, so this package does not import it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .transport import OpenSession
 
 
 class ServerPoolError(GlyphoxaError):
-    """The fleet has, or has not, a server of that name."""
+    """The pool has a server of that name already, or has none."""
 
 
 @attrs.define(eq=False)
 class ServerPool:
-    """The servers that are connected, by name. Made by `open_server_pool`."""
+    """The pool of connected servers, by name. Made by `open_server_pool`."""
 
     _spawn: Callable[[ServerSpec, StatusFeed], Server]
     _publish: Publish
@@ -52,14 +52,15 @@ class ServerPool:
     _moved: Signal = attrs.field(factory=Signal, init=False)
 
     def add(self, spec: ServerSpec) -> None:
-        """Connect one more server; it is published when it is ready.
+        """Connect one more server; its tools are published when they are known.
 
         Raises:
-          FleetError: if there is one of that name, or it is still being removed.
+          FleetError: if there is a server of that name, or it is still being removed.
         """
         if spec.name in self._members:
             raise ServerPoolError(f"there is a server {spec.name!r} already")
-        # Its connection reports only after it has read what the last run knew.
+        # The connection reports its state only after it has read the cache of the last
+        # run.
         self._statuses[spec.name] = ServerStatus(
             name=spec.name,
             transport=str(spec.transport),
@@ -69,32 +70,32 @@ class ServerPool:
         self._members[spec.name] = self._connect(spec, held=False)
 
     async def remove(self, name: str, *, after: float = 0.0) -> None:
-        """Take a server away, and stop it; its calls in flight end.
+        """Withdraw a server's tools and stop it; its calls in flight end.
+
+        If cancelled, the server stops all the same.
 
         Args:
-          after: wait so many seconds at most for calls in flight.
-
-        Cancelled, the server stops all the same.
+          after: seconds to wait at most for calls in flight.
 
         Raises:
-          FleetError: if there is none of that name.
+          FleetError: if there is no server of that name.
         """
         await self.let_go(self.withdraw(name), after=after)
 
     def withdraw(self, name: str) -> Server:
-        """Take a server's tools away at once; its name is free after `let_go`.
+        """Withdraw a server's tools at once; its name is free after `let_go`.
 
-        What is staged to take its place ends with it.
+        A server that is staged to replace it is stopped as well.
 
         Raises:
-          FleetError: if there is none of that name.
+          FleetError: if there is no server of that name.
         """
         member = self._members.get(name)
         if member is None:
             raise ServerPoolError(f"there is no server {name!r}")
         for staged in [one for one in self._staged if one.spec.name == name]:
             self._staged.remove(staged)
-            staged.ref.close()  # nobody heard of it; it stops by itself
+            staged.ref.close()  # it was never published, and stops by itself
         self._silence(member)
         return member
 
@@ -109,32 +110,32 @@ class ServerPool:
                 self._forget(name)
 
     def leave(self, tenant: str, session: str) -> None:
-        """This session is over, or set aside: connections that it alone had end."""
+        """Close the connections that only this session had: it is over or set aside."""
         for member in (*self._members.values(), *self._staged):
             if member.branches is not None:
                 member.branches.leave((tenant, session))
 
     def narrow(self, name: str, only: Collection[str]) -> None:
-        """Publish no other tools of a server any more, if it is there."""
+        """Publish only these tools of a server from now on, if the server exists."""
         member = self._members.get(name)
         if member is not None:
             member.line.narrow(only)
 
     def stage(self, spec: ServerSpec) -> Server:
-        """Connect a server beside the one of its name, without a word of it.
+        """Connect a server beside the one of its name, without publishing it.
 
-        It becomes the server of that name with `switch`, or ends with `discard`.
+        It becomes the server of that name with `switch`, or is stopped with `discard`.
         """
         member = self._connect(spec, held=True)
         self._staged.append(member)
         return member
 
     def switch(self, member: Server) -> Server | None:
-        """Put a staged server in the place of the one of its name; returns that.
+        """Replace the server of the same name by a staged one; return the old one.
 
-        One step: its tools replace the old ones at once. The old one serves the
-        calls it has; whoever switched ends it. Nothing happens, and None comes
-        back, if the name was withdrawn meanwhile.
+        This is one step: the new tools replace the old ones at once. The old server
+        finishes the calls it has; the caller stops it. If the name was withdrawn
+        meanwhile, nothing happens and None is returned.
         """
         if member not in self._staged:
             return None
@@ -147,27 +148,27 @@ class ServerPool:
         return old
 
     async def discard(self, member: Server) -> None:
-        """End a staged server that is not wanted any more."""
+        """Stop a staged server that is no longer needed."""
         member.line.cut()
         await member.end()
         if member in self._staged:
             self._staged.remove(member)
 
     def spec(self, name: str) -> ServerSpec | None:
-        """What the server of that name was connected with; None if there is none."""
+        """Return the spec of the server of that name; None if there is none."""
         member = self._members.get(name)
         return None if member is None else member.spec
 
     def specs(self) -> tuple[ServerSpec, ...]:
-        """What every server was connected with. To be called from any thread."""
+        """Return the spec of every server. May be called from any thread."""
         return tuple(member.spec for member in tuple(self._members.values()))
 
     async def wait_ready(self, within: float, *, known: bool = False) -> bool:
-        """Wait until no server is starting any more, at most so many seconds.
+        """Wait until no server is starting any more, for at most ``within`` seconds.
 
-        A server whose first attempt failed is not waited for, nor a lazy one that
-        nobody called; nor, with ``known``, one whose tools are known from an
-        earlier run. Returns whether every server is ready.
+        A server whose first attempt failed is not waited for, nor a lazy one that was
+        never called; nor, with ``known``, one whose tools are cached from an earlier
+        run. Returns whether every server is ready.
         """
         with trio.move_on_after(within):
             await self._moved.until(lambda: self._settled(known))
@@ -181,11 +182,11 @@ class ServerPool:
         return self._settled(known=False)
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """A row for each server, in the order in which they were added."""
+        """Return a status for each server, in the order in which they were added."""
         return tuple(self._statuses[name] for name in self._members)
 
     async def close(self) -> None:
-        """Stop every server, together, within 2 s, also the ones that resist."""
+        """Stop all servers together, within 2 s, also those that do not cooperate."""
         async with trio.open_nursery() as nursery:
             for member in (*self._members.values(), *self._staged):
                 nursery.start_soon(member.end)
@@ -195,7 +196,7 @@ class ServerPool:
         return self._spawn(spec, line)
 
     def _silence(self, member: Server) -> None:
-        """The world hears that it stopped, and nothing after that."""
+        """Publish that a server has stopped, and nothing after that."""
         member.line.cut()
         status = member.line.status
         if status is not None:
@@ -239,19 +240,21 @@ async def open_server_pool(
     known: ToolCache | None = None,
     rng: random.Random | None = None,
 ) -> AsyncGenerator[ServerPool]:
-    """Start every server of ``specs`` at once; leaving the block ends them all.
+    """Start every server of ``specs``; leaving the block stops them all.
 
-    Does not wait for any: see `ServerPool.wait_ready`. Leaving takes at most 2 s,
-    cancelled or not, and leaves no process behind (T8).
+    The servers start in parallel, and this does not wait for them: see
+    `ServerPool.wait_ready`. Leaving takes at most 2 s, cancelled or not, and leaves no
+    process behind.
 
     Args:
-      publish: told of each state of each server, with its tools.
-      warn: told of what an operator should see.
-      log: told of a server's name and a line of its stderr, rate-limited.
-      on_event: told of lives, failures and restarts; an event's name is the
-        server's.
-      on_status: told of each change of a server's status.
-      known: where the tools of the last run are, and those of this one go.
+      publish: called with each state of each server, and its tools.
+      warn: called with what an operator should see.
+      log: called with a server's name and a line of its stderr, rate-limited.
+      on_event: called on starts, failures and restarts; an event has the server's name.
+      on_status: called with each change of a server's status.
+      open_session: opens a session; for tests.
+      known: the cache that holds the tool lists of the last run, and takes new ones.
+      rng: the source of jitter for restart delays.
     """
     async with trio.open_nursery() as nursery:
 

@@ -1,4 +1,4 @@
-"""What one start of a server took, and whether that tells of the next one."""
+"""The duration of one start of a server, and whether it predicts the next one."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from typing import Final
 import attrs
 
 _A_WHILE: Final = 0.05  # seconds; only the first import of the SDK takes longer
-_AT_ONCE: Final = 0.1  # seconds; a server that is up already shakes hands sooner
+_AT_ONCE: Final = 0.1  # seconds; the handshake of a server that is already up is faster
 
 
 @attrs.define(eq=False)
 class Start:
     """One start of a server, from its process to the handshake.
 
-    ``alone``: no other server started meanwhile. ``waited``: seconds for the SDK.
+    ``alone`` is True if no other server started meanwhile. ``waited`` is the time spent
+    waiting for the SDK to load, in seconds.
     """
 
     alone: bool = True
     waited: float = 0.0
 
     def wait(self, seconds: float) -> None:
-        """So long the SDK was waited for."""
+        """Note how many seconds the start waited for the SDK."""
         self.waited = seconds
 
     def over(self, *, shaking_hands: float | None) -> bool:
-        """The session is open. Returns whether this start tells how long the next one
-        will take.
+        """Note that the session is open.
+
+        Returns whether this start predicts the next one.
 
         Args:
           shaking_hands: seconds that the handshake took; None for a server that we do
@@ -46,8 +48,9 @@ _under_way: set[Start] = set()
 
 @contextmanager
 def starting() -> Generator[Start]:
+    """Record a start within the block; starts at the same time are not alone."""
     start = Start(alone=not _under_way)
-    for other in tuple(_under_way):  # another thread may start one meanwhile
+    for other in tuple(_under_way):  # another thread may begin a start meanwhile
         other.alone = False
     _under_way.add(start)
     try:

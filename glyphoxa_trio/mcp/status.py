@@ -1,4 +1,4 @@
-"""What the world may know of a server: its state, its figures, its troubles."""
+"""The public status of a server: its state, figures and errors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from glyphoxa_trio.tools.definition import Tool
 
 
 class ServerState(StrEnum):
+    """The states of a server."""
+
     IDLE = "idle"  # lazy, and not asked yet
-    STARTING = "starting"  # never been ready
+    STARTING = "starting"  # has not been ready yet
     READY = "ready"
-    RESTARTING = "restarting"  # lost, or not reached yet; tools stay visible (D5)
-    FAILED = "failed"  # given up, but for one attempt a minute
+    RESTARTING = "restarting"  # lost, or not reached yet; its tools stay visible
+    FAILED = "failed"  # given up, except for one attempt a minute
     STOPPED = "stopped"
 
 
 @attrs.frozen(kw_only=True)
 class ServerWarning:
-    """Something about a server that its operator should see (N23)."""
+    """A message about a server that its operator should see."""
 
     server: str
     text: str
@@ -29,12 +31,11 @@ class ServerWarning:
 
 @attrs.frozen(kw_only=True)
 class ServerStatus:
-    """A server as its connection sees it. ``since`` and ``ready_at`` are on trio's
-    clock.
+    """The status of a server, as its connection sees it.
 
-    Before it was ready, its ``tools`` are those of an earlier run. ``ready_at`` is
-    when a server that is starting should be ready, as far as its last start tells; that
-    may be in the past.
+    ``since`` and ``ready_at`` are on trio's clock. Before the server was ready, its
+    ``tools`` are those of an earlier run. ``ready_at`` is when a server that is
+    starting should be ready, judging by its last start; that may be in the past.
     """
 
     name: str
@@ -49,7 +50,7 @@ class ServerStatus:
 
 
 class Publish(Protocol):
-    """Told of a server's state and its tools. ``ready_at`` is as in `ServerStatus`."""
+    """The receiver of a server's state and tools. Values are as in `ServerStatus`."""
 
     def __call__(
         self,

@@ -1,7 +1,8 @@
-"""What an HTTP server says before its answer: "100 Continue", without end if it likes.
+"""A limit on interim responses, like "100 Continue".
 
-HTTPX passes over such interim statuses, and h11 takes apart all of them that one read
-brought before anybody else gets a turn. So they are counted in the bytes, beneath both.
+A server may send them without end. HTTPX ignores them, and h11 parses all of them that
+one read brought before another task can run. So they are counted in the bytes, below
+both.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import httpcore2
 
 from . import bounds
 
-_END: Final = re.compile(rb"\n\r?\n")  # of a status with its headers, as h11 has it
+# Of a status line with its headers, as h11 defines it.
+_END: Final = re.compile(rb"\n\r?\n")
 _INTERIM: Final = re.compile(rb"HTTP/\d\.\d 1(?!01)")
 _OPENED: Final = ("connect_tcp.complete", "connect_unix_socket.complete")
 _SECURED: Final = "start_tls.complete"
 
 
 async def count_statuses(event: str, told: Mapping[str, Any]) -> None:
-    """The ``trace`` of a request: a connection that is opened for it counts from now
-    on, for every request that uses it."""
+    """The ``trace`` of a request: count interim responses on its connection.
+
+    A connection that is opened for the request is counted from now on, for every
+    request that uses it.
+    """
     if event.endswith((*_OPENED, _SECURED)):
         stream = told["return_value"]
         counted = _Counted(stream.read, stream.write)
@@ -32,20 +37,25 @@ async def count_statuses(event: str, told: Mapping[str, Any]) -> None:
 
 @attrs.define(eq=False)
 class _Counted:
-    """Reading and writing of one connection."""
+    """The read and write functions of one connection, with a count."""
 
     _read: Callable[..., Awaitable[bytes]]
     _write: Callable[..., Awaitable[None]]
-    # What came of a status that is not whole; None behind the answer's own.
+    # The part of a status that has arrived; None after the final status.
     _head: bytearray | None = attrs.field(factory=bytearray, init=False)
     _interim: int = attrs.field(default=0, init=False)
 
     async def write(self, *args: Any, **options: Any) -> None:
+        """Write, and start counting anew: a request follows."""
         self._head, self._interim = bytearray(), 0
         await self._write(*args, **options)
 
     async def read(self, *args: Any, **options: Any) -> bytes:
-        """Raises httpcore2.RemoteProtocolError: for too many of them."""
+        """Read and count.
+
+        Raises:
+          httpcore2.RemoteProtocolError: for too many interim responses.
+        """
         data = await self._read(*args, **options)
         if self._head is not None:
             self._head += data
@@ -53,6 +63,7 @@ class _Counted:
         return data
 
     def _look(self, head: bytearray) -> None:
+        """Count the interim responses that are complete."""
         start = 0
         while found := _END.search(head, start):
             if not _INTERIM.match(head, start):

@@ -25,15 +25,22 @@ from .process import LastLines
 from .transport import SessionLost
 from .wire import PipeDispatcher
 
-_LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipes
-_LAST_SIGH: Final = 0.01  # seconds, if no request waits for an answer
+_LAST_WORDS: Final = 0.2  # seconds to read what a dead server left in its pipes
+_LAST_SIGH: Final = 0.01  # seconds for the same, if no request waits for an answer
 
 
 @asynccontextmanager
 async def open_wire(
     server: trio.Process, loss: SessionLost, said: LastLines, condenser: Condenser
 ) -> AsyncGenerator[PipeDispatcher]:
-    """A wire to a running server that is not yet running itself."""
+    """Yield a wire to a server that is running; the caller runs the wire.
+
+    Args:
+      server: the process, with three pipes.
+      loss: takes the reason when the connection ends.
+      said: takes the server's stderr, and lines on stdout that are not messages.
+      condenser: reads large answers.
+    """
     stdin = server.stdin
     assert isinstance(stdin, trio.lowlevel.FdStream)
     assert isinstance(server.stdout, trio.lowlevel.FdStream)
@@ -45,8 +52,9 @@ async def open_wire(
 
     async def bury() -> None:
         await server.wait()
-        # Not until stdout is closed: a child that inherited it may keep it open for
-        # ever. An idle server has no answers in its pipes, so it is replaced sooner.
+        # Do not wait until stdout is closed: a child that inherited it may keep it open
+        # for ever. An idle server has no answers in its pipes, so it is replaced
+        # sooner.
         await trio.sleep(_LAST_WORDS if wire.waits else _LAST_SIGH)
         wire.close(process.how_it_ended(server))
 
@@ -56,7 +64,7 @@ async def open_wire(
     def write_now(data: bytes) -> bool:
         try:
             return os.write(stdin.fileno(), data) == len(data)
-        except OSError:  # it is full; or broken, which the writer says as well
+        except OSError:  # the pipe is full; or broken, which the writer reports as well
             return False
 
     wire = PipeDispatcher(
@@ -78,9 +86,9 @@ async def open_wire(
 
 @attrs.define(eq=False)
 class _Output(trio.abc.ReceiveStream):
-    """What a server writes. Waits first and reads then.
+    """The output of a server. Waits for the pipe first, and then reads.
 
-    trio's own stream reads first. A server that is asked one thing after the other has
+    trio's own stream reads first. A server that gets one request after another has
     nothing to read then, and that costs a round of the loop for each of its answers.
     """
 
@@ -103,10 +111,11 @@ class _Output(trio.abc.ReceiveStream):
 
 
 def unread(pipe: int) -> int | None:
-    """How many bytes are in a pipe without a reader; None if it may have one.
+    """Return how many bytes are in a pipe without a reader.
 
-    A request that a dead server has not read did nothing. But if another process has
-    inherited the server's stdin, it may read on, and nothing is certain.
+    A request that a dead server has not read had no effect. But if another process has
+    inherited the server's stdin, it may read on, and nothing is certain: then None is
+    returned.
     """
     try:
         readers = select.poll()

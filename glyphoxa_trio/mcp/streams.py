@@ -1,9 +1,10 @@
-"""What an HTTP server sends, read piece by piece and within the bounds.
+"""HTTP bodies and event streams of a server, read in pieces and within limits.
 
-A body is unpacked once, counted while it comes in, and never larger than `bounds`
-says; an event of a stream that is too large for the loop is read by a `Condenser`, and
-the SDK sees what is kept of it. Import this lazily: it needs the SDK.
-Above 300 lines, because what is read and what is passed on are one state.
+A body is unpacked once, counted while it arrives, and never larger than `bounds`
+allows. An event that is too large for the loop is read by a `Condenser`, and the SDK
+gets the condensed form. Import this lazily: it needs the SDK.
+
+Above 300 lines, because reading and passing on share one state.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .framing import correlate, decode, misspelt_answer
 from .rate_limit import RateLimit
 from .unasked import lines_of, misshapen
 
-_PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
+_PIECE: Final = 2**13  # bytes of a stream that are handled without a pause
 _GZIP: Final = 31
 _LINES_OF_AN_EVENT: Final = 4
 _MOST_OPEN: Final = 256  # requests whose answers may come over another stream
@@ -38,17 +39,19 @@ _RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
 _DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?")
 
 
-_LEFT: Final = "nobody waits for it any more"
+_LEFT: Final = "its caller no longer waits"
 
 
 class TooMuch(httpx2.DecodingError):
-    """A body exceeds a bound; the text says which."""
+    """A body exceeds a limit; the message says which."""
 
 
 @attrs.define(eq=False)
 class PendingRequest:
-    """A request of ours: as much of it as its answer is read by, and whether whoever
-    asked has left."""
+    """A request of ours: the parts that are needed to read its answer.
+
+    ``is_left`` is set when its caller has stopped waiting.
+    """
 
     ident: int | str
     method: str
@@ -63,8 +66,10 @@ class Open:
     _asked: dict[int | str, PendingRequest] = attrs.field(factory=dict, init=False)
 
     def note(self, request: httpx2.Request) -> PendingRequest | None:
-        """Take in a POST; None if it is no request of ours. What it says of another,
-        that nobody waits for that one, is noted, too."""
+        """Record a POST; return its request, or None if it is no request of ours.
+
+        A notification that cancels another request is recorded, too.
+        """
         try:
             message = json.loads(request.content)
         except (ValueError, RecursionError, httpx2.RequestNotRead):
@@ -88,27 +93,33 @@ class Open:
         return asked
 
     def has(self, ident: object) -> bool:
-        """Whether it is the id of one of them."""
+        """Return whether ``ident`` is the id of one of the requests."""
         return correlate(ident) in self._asked
 
     def named(self, head: bytes, tail: bytes) -> PendingRequest | None:
-        """The request that a message answers, if it says so at either end."""
+        """Return the request that a message answers, if either end of it says so."""
         key = correlate(ident_in(head, tail))
         return None if key is None else self._asked.get(key)
 
 
 async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    """The body in small pieces, with a pause after each for everybody else. It is not
-    cancelled in a pause: only a read that is cancelled closes what is below it.
+    """Yield the unpacked body in small pieces, with a pause after each for other tasks.
+
+    It is not cancelled in a pause: only a read that is cancelled closes the layers
+    below.
 
     Raises:
-      TooMuch: if it is packed more than once, or in a way that was not asked for.
+      TooMuch: if it is compressed more than once, or in a way that was not asked for.
       httpx2.DecodingError: if it is damaged.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding not in bounds.CODINGS:
         layers = coding.count(",")
-        raise TooMuch("it is packed more than once" if layers else "it is packed oddly")
+        raise TooMuch(
+            "it is compressed more than once"
+            if layers
+            else "its compression is not supported"
+        )
     unpack: Any = None
     window = _GZIP if "gzip" in coding else zlib.MAX_WBITS
     async with aclosing(response.aiter_raw()) as pieces:
@@ -128,25 +139,25 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
                 except zlib.error as error:
                     if window != zlib.MAX_WBITS:
                         raise httpx2.DecodingError(str(error)) from error
-                    window, unpack = -zlib.MAX_WBITS, None  # some send it bare
+                    # Some servers send it without a header.
+                    window, unpack = -zlib.MAX_WBITS, None
                     continue
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 piece = unpack.unconsumed_tail
                 if unpack.eof:
-                    piece = b""  # nothing that is behind its end is looked at
+                    piece = b""  # data after the end is ignored
 
 
 async def gathered(
     response: httpx2.Response, asked: PendingRequest | None = None
 ) -> bytearray:
-    """The whole body, within the bounds of an answer.
+    """Read the whole body, within the limits of an answer.
 
     Raises:
-      TooMuch: if it is beyond them, or nobody waits for it any more.
+      TooMuch: if it exceeds them, or the caller of ``asked`` has stopped waiting.
     """
     body, nodes, bound = bytearray(), 0, None
-    # Cancelled in the middle of a read, what is below closes in good order; a loop
-    # that is left closes nothing.
+    # Cancelling a read closes the layers below in order; leaving the loop would not.
     with trio.CancelScope() as enough:
         async for piece in unpacked(response):
             if bound is not None:
@@ -170,7 +181,11 @@ async def small_answer(
     *,
     event: bool = False,
 ) -> dict[str, Any]:
-    """What the SDK gets to read in place of a large message: the whole message."""
+    """Return the message that the SDK reads in place of a large one.
+
+    Raises:
+      Unasked: if the message is not an answer.
+    """
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
     try:
         params = {"name": asked.tool}
@@ -189,21 +204,23 @@ def _unusable(text: str) -> dict[str, Any]:
 
 
 def read(body: bytes) -> dict[str, Any] | str:
-    """The message that a small body is, or why it is none."""
+    """Return the message of a small body, or a text that says why it is none."""
     message = decode(body)
     if message is not None:
         return misshapen(message) or message
     misspelt = misspelt_answer(body)
-    return "it is no message of JSON-RPC" if misspelt is None else misspelt[1]
+    return "it is not a JSON-RPC message" if misspelt is None else misspelt[1]
 
 
 @attrs.define(eq=False)
 class EventStream(httpx2.AsyncByteStream):
-    """The events of a stream, each small.
+    """The events of an event stream, each of them small.
 
     Args:
-      response: whose events these are; closed with this.
-      asked: the request that it answers, if it does.
+      response: the stream's response, which is closed with this.
+      condenser: reads large events.
+      open: the requests whose answers may come.
+      asked: the request that the stream answers, if it answers one.
     """
 
     _response: httpx2.Response
@@ -223,7 +240,8 @@ class EventStream(httpx2.AsyncByteStream):
                     async for event in ready:
                         yield event
                 if self._asked is not None and self._asked.is_left:
-                    # Not an end: that would be a stream to ask for again.
+                    # The stream must not simply end here: the SDK would ask for the
+                    # rest of it.
                     reply = {"jsonrpc": "2.0", "id": self._asked.ident}
                     yield _event(b"", reply | _unusable(_LEFT))
                     return
@@ -234,8 +252,7 @@ class EventStream(httpx2.AsyncByteStream):
         await self._response.aclose()
 
     async def _take(self, piece: bytes) -> AsyncGenerator[bytes]:
-        """The events that a piece completes, each by itself: between two of them others
-        get their turn."""
+        """Yield the events that a piece completes; other tasks run between them."""
         *finished, rest = piece.split(b"\n")
         lines = len(finished) // _LINES_OF_AN_EVENT
         said = 0
@@ -265,16 +282,18 @@ class EventStream(httpx2.AsyncByteStream):
         await self._chatter.one_more(said, lines=lines)
 
     def _grow(self, text: bytes) -> None:
+        """Add text to the unfinished event, and check the limits."""
         if self._beyond is not None:
             return
         self._event += text
         self._nodes += bounds.nodes_of(text) - 1
         if bound := bounds.beyond(len(self._event), self._nodes):
             self._beyond = bound
-            del self._event[2 * ENDS :]  # its beginning says whom it answers
+            # Its beginning names the request that it answers.
+            del self._event[2 * ENDS :]
 
     def _small(self, event: bytes) -> tuple[bytes, int]:
-        """What the SDK reads of a small event, and as how many lines that counts."""
+        """Return what the SDK reads of a small event, and its count of lines."""
         if b"retry" in event:
             event = _RETRY.sub(_patient, event)
         if not (data := data_of(event)):
@@ -293,7 +312,7 @@ class EventStream(httpx2.AsyncByteStream):
         return _event(event, reply | _unusable(text)), bounds.LINES_OF_AN_EVENT
 
     async def _large(self) -> bytes:
-        """What the SDK gets to read of a large event; nothing if it is no answer."""
+        """Return what the SDK reads of a large event; nothing if it is no answer."""
         head, tail = self._event[: 2 * ENDS], self._event[-ENDS:]
         begins = bytes(_DATA.split(head, maxsplit=1)[-1])
         asked = self._open.named(begins, bytes(tail.rstrip())) or self._asked
@@ -313,7 +332,7 @@ class EventStream(httpx2.AsyncByteStream):
 
 
 def _event(head: bytes, message: Mapping[str, Any]) -> bytes:
-    """An event with the id of the one that begins with ``head``."""
+    """Return an event with the id of the one that begins with ``head``."""
     return (
         _ident(head).rstrip(b"\n")
         + b"\ndata: "
@@ -323,11 +342,12 @@ def _event(head: bytes, message: Mapping[str, Any]) -> bytes:
 
 
 def _ident(event: bytes) -> bytes:
-    """An event that only says where in its stream we are; nothing if it does not."""
+    """Return an event that has only the id of ``event``; nothing if it has none."""
     found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", event)
     return b"" if found is None else found[0] + b"\n\n"
 
 
 def _patient(found: re.Match[bytes]) -> bytes:
+    """Raise a ``retry`` field to the least delay that we allow."""
     digits = found[1][:9]
     return b"retry: " + str(max(int(digits), bounds.RECONNECT)).encode()

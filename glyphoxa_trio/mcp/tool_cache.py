@@ -1,8 +1,8 @@
-"""What servers offered when they were last seen, for the start of the next run.
+"""The tool cache: what each server offered last, for the start of the next run.
 
-One small file a server, in a folder of the user's. With it a first turn need not
-wait until every server has started: the tools are shown, a call waits for its
-server within its own budget, and how long that should take is known.
+Each server has one small file, in a folder of the user's. With it the first turn does
+not have to wait until every server has started: the tools are shown, a call waits for
+its server within its own budget, and how long that should take is known.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from glyphoxa_trio.config import ServerSpec
 from .transport import ToolListing
 
 _VERSION: Final = 1
-_MUCH: Final = 1.25  # a start that takes so many times as long is worth writing down
-_LARGEST: Final = 16 * 2**20  # bytes; nobody offers so much
+_MUCH: Final = 1.25  # a start whose duration changed by this factor is worth saving
+_LARGEST: Final = 16 * 2**20  # bytes; no server offers so much
 
 
 @attrs.frozen
 class ToolCache:
-    """The last list of tools of each server. Both methods block on the disk.
+    """The cache of the last tool list of each server. Both methods block on the disk.
 
-    What cannot be read or written is as if it was not there: nothing depends on
-    it but a quick start.
+    A file that cannot be read counts as missing, and one that cannot be written is
+    skipped: only a quick start depends on it.
     """
 
     folder: Path
 
     def load(self, spec: ServerSpec) -> ToolListing | None:
-        """What this very server offered last: another command is another server."""
+        """Return what this server offered last; None if that is not known.
+
+        A server with another command or address is another server; see `identity`.
+        """
         path = self._path(spec)
         try:
             if path.stat().st_size > _LARGEST:
@@ -63,9 +66,9 @@ class ToolCache:
         tools: tuple[Mapping[str, Any], ...],
         start: float | None = None,
     ) -> None:
-        """Keep the list, and how long the start took, whole or not at all."""
+        """Save the tools, and how many seconds the start took, whole or not at all."""
         data = {"version": _VERSION, "tools": tools, "start_seconds": start}
-        # A list that is nested too deep to be written is no reason to fall.
+        # A list that is nested too deep to be written must not end the program.
         with suppress(OSError, ValueError, RecursionError):
             write_json(self._path(spec), data)
 
@@ -75,10 +78,10 @@ class ToolCache:
 
 @attrs.define(eq=False)
 class ServerToolCache:
-    """The list of one server from run to run, beside everything else.
+    """The cached list of one server, read and written in threads.
 
-    A disk that hangs holds nobody up, not even the end: cancelled, a read or a
-    write is left to itself, and one that was left comes before no newer one.
+    A disk that hangs delays nothing, not even the shutdown: when cancelled, a read or
+    write is abandoned, and an abandoned write never replaces the result of a newer one.
     """
 
     _known: ToolCache | None
@@ -89,7 +92,7 @@ class ServerToolCache:
     _saved: int = attrs.field(default=0, init=False)
 
     async def recall(self) -> ToolListing | None:
-        """What was offered last, if that is known."""
+        """Return what the server offered last, if that is known."""
         if self._known is None:
             return None
         listing = await trio.to_thread.run_sync(
@@ -100,7 +103,7 @@ class ServerToolCache:
         return listing
 
     async def keep(self, listing: ToolListing) -> None:
-        """Write the listing down, if that is wanted at all and it is news."""
+        """Save the listing, if there is a cache and the listing is new."""
         if self._known is not None and self._is_news(listing):
             self._saving += 1
             await trio.to_thread.run_sync(
@@ -109,7 +112,7 @@ class ServerToolCache:
             self._kept = listing
 
     def _is_news(self, listing: ToolListing) -> bool:
-        """True for another list of tools, or a start of quite another length."""
+        """Return whether the tools differ, or the duration of the start much."""
         if listing.tools != self._kept.tools:
             return True
         now, then = listing.start, self._kept.start
@@ -118,7 +121,7 @@ class ServerToolCache:
         )
 
     def _save(self, known: ToolCache, number: int, listing: ToolListing) -> None:
-        """In a thread."""
+        """Save one listing, in a thread, unless a newer one was saved."""
         with self._one_at_a_time:
             if number > self._saved:
                 known.save(self._spec, listing.tools, listing.start)
@@ -126,18 +129,18 @@ class ServerToolCache:
 
 
 def _seconds(value: Any) -> float | None:
-    """How long a start took, as a file says; None if that cannot be."""
+    """Return the duration of a start, as read from a file; None if it is not valid."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value < math.inf else None
 
 
 def file_of(folder: Path, spec: ServerSpec) -> Path:
-    """The file of this very server."""
+    """Return the path of this server's file."""
     return folder / f"{spec.name}-{identity(spec)}.json"
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a file of its owner's only, whole or not at all.
+    """Write a file that only its owner can read, whole or not at all.
 
     Raises:
       OSError: if that fails.
@@ -154,8 +157,11 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def identity(spec: ServerSpec) -> str:
-    """What makes it this server, as a short text without values of headers and
-    variables."""
+    """Return a short text that identifies a server.
+
+    It depends on the command, the address, the folder, and the names of headers and
+    variables, but not on their values.
+    """
     facts = [
         str(spec.transport),
         list(spec.command),

@@ -1,7 +1,7 @@
-"""One OpenTelemetry span for each request, where somebody collects them.
+"""One OpenTelemetry span for each request, if spans are collected.
 
-The names are those of the MCP SDK, whose place our wire takes. Without a
-provider of spans, or a span above, it costs one look. Import this lazily.
+The names are those of the MCP SDK, whose place our wire takes. Without a tracer
+provider and a current span, it costs one check. Import this lazily.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Answer: TypeAlias = dict[str, Any]
 
 
 def tracing() -> bool:
-    """Whether anybody would see a span, or carry a trace on."""
-    # Nobody has put anything there: the usual case.
+    """Return whether a span would be recorded, or a trace continued."""
+    # An empty context is the usual case.
     if get_current() and trace.get_current_span().get_span_context().is_valid:
         return True
     return not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
@@ -29,7 +29,7 @@ def tracing() -> bool:
 async def traced(
     method: str, params: Params, send: Callable[[Params], Awaitable[Answer]]
 ) -> Answer:
-    """Send a request inside of a span, with the trace in its ``_meta`` (SEP-414)."""
+    """Send a request within a span, with the trace in its ``_meta`` (SEP-414)."""
     name = (params or {}).get("name")
     subject = f" {name}" if isinstance(name, str) else ""
     with trace.get_tracer("glyphoxa_trio.mcp").start_as_current_span(

@@ -1,4 +1,7 @@
-"""What a connection needs of a transport; `opening` opens one."""
+"""The protocols and errors of a session, as a connection uses it.
+
+`opening` opens a session.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from .process import LastLines
 
 
 class ConnectionFailed(GlyphoxaError):
-    """A session could not be opened, or ended by itself; the text says why."""
+    """A session could not be opened, or ended by itself; the message says why."""
 
 
 class NeverSent(ToolUnavailable):
@@ -27,7 +30,10 @@ class NeverSent(ToolUnavailable):
 
 
 class Busy(ToolUnavailable):
-    """The server did not run the call, and said when it may: in so many seconds."""
+    """The server did not run the call, because it is busy.
+
+    ``retry_after`` is the time after which it will, in seconds; None if it did not say.
+    """
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -36,10 +42,10 @@ class Busy(ToolUnavailable):
 
 @attrs.define(eq=False)
 class SessionLost:
-    """Whether a session is gone, and why: the first reason counts.
+    """The loss of a session, with its reason: the first reason that is reported counts.
 
-    ``forgotten``: the server is well, it has only let go of this session. ``clean``
-    takes the secrets out of a reason.
+    ``forgotten`` is True if the server is well and has only dropped this session.
+    ``clean`` removes the secrets from a reason.
     """
 
     why: str | None = None
@@ -48,13 +54,14 @@ class SessionLost:
     _happened: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def report(self, why: str, *, forgotten: bool = False) -> None:
+        """Report that the session is gone; later reports are ignored."""
         if self.why is None:
             self.why = self.clean(why)
             self.forgotten = forgotten
             self._happened.set()
 
     async def wait(self) -> str:
-        """Why the session is gone, once it is."""
+        """Wait until the session is gone; return the reason."""
         await self._happened.wait()
         assert self.why is not None
         return self.why
@@ -62,7 +69,7 @@ class SessionLost:
 
 @attrs.frozen
 class ToolListing:
-    """The tools of a server as plain MCP objects, and what was odd about them.
+    """The tools of a server as plain MCP objects, and warnings about the list.
 
     ``start`` is how many seconds the server took to be ready with them, if known.
     """
@@ -77,26 +84,29 @@ class ServerSession(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """The process of a stdio server."""
+        """The pid of a stdio server's process; None for other servers."""
 
     @property
     def loss(self) -> SessionLost:
-        """Reported as soon as anybody knows that the session is gone."""
+        """The loss of the session, reported as soon as it is known."""
 
     @property
     def timed(self) -> bool:
-        """Whether its start tells how long the next one will take: not if the server
-        waited for this program, or shared the machine with other servers' starts."""
+        """True if this start tells how long the next one will take.
+
+        It does not if the server waited for this program, or started beside other
+        servers.
+        """
 
     async def ping(self) -> bool:
-        """Return as soon as the server answers; False if the answer is an error.
+        """Return True as soon as the server answers; False if the answer is an error.
 
         Raises:
           ToolUnavailable, ConnectionLost: as `call_tool`; these are no sign of life.
         """
 
     async def list_tools(self) -> ToolListing:
-        """All tools, page by page, within bounds.
+        """Return all tools, page by page, within limits.
 
         Raises:
           ConnectionFailed: if the server gives no usable list.
@@ -105,14 +115,14 @@ class ServerSession(Protocol):
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Call a tool; its result as a plain MCP object.
+        """Call a tool; return its result as a plain MCP object.
 
         Cancelling the call tells the server.
 
         Raises:
           ToolError: the server refused this one call; the session is fine.
           ToolUnavailable: the server was reached and did not run it.
-          NeverSent: it was not reached; the session is gone.
+          NeverSent: the server was not reached; the session is gone.
           ConnectionLost: the answer is lost; the effect is unknown.
         """
 
@@ -125,20 +135,22 @@ class ServerSession(Protocol):
         sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
-        """Call a tool without a task that waits for it, where nothing can hold that up.
+        """Send a call without a task that waits for it, if that cannot block.
 
         Args:
-          sent: told just before it is sent: the server may answer before the sending
+          sent: called just before it is sent: the server may answer before the sending
             is over.
-          settle: told of what `call_tool` would return or raise, in whichever task
+          settle: called with what `call_tool` would return or raise, in the task that
             knows it first. It must neither block nor raise.
 
-        Returns what leaves the call, for good; None if it was not sent: then ask
-        `call_tool`.
+        Returns the function that gives the call up for good; None if it was not sent:
+        then use `call_tool`.
         """
 
 
 class OpenSession(Protocol):
+    """The function that opens a session; see `opening.open_session`."""
+
     def __call__(
         self,
         spec: ServerSpec,

@@ -1,8 +1,9 @@
-"""What a server says by itself over HTTP, and how much of it the SDK gets to read.
+"""Unsolicited messages over HTTP, and how many of them the SDK gets to read.
 
 Every message that the SDK reads is validated, and a request of the server is answered
-by a request of ours: a hundred times the work of reading it here. So what nobody of us
-would hear, word of progress or of its state, ends here, and the rest counts for more.
+by a request of ours: a hundred times the work of reading it here. So messages that we
+do not use, about progress or the server's state, are dropped here, and the others count
+for more against the rate limit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from . import bounds
 
-# What somebody of us listens to.
+# The notifications that we use.
 _HEARD: Final = frozenset(
     {
         "notifications/cancelled",
@@ -25,11 +26,11 @@ _HEARD: Final = frozenset(
 def lines_of(
     message: Mapping[str, Any], *, answers: Callable[[Any], bool], is_reply: bool
 ) -> int | None:
-    """As how many lines a small message counts; None if nobody needs to read it.
+    """Return as how many lines a small message counts; None if it may be dropped.
 
     Args:
-      answers: whether an id is that of a request of ours.
-      is_reply: it came in the stream that answers a request, so what is no
+      answers: returns whether an id is that of a request of ours.
+      is_reply: the message came in the stream that answers a request, so anything but a
         notification may be meant for that one.
     """
     if "method" not in message:
@@ -41,16 +42,16 @@ def lines_of(
 
 
 def misshapen(message: Mapping[str, Any]) -> str | None:
-    """Why no message of JSON-RPC looks like this; None if it is one.
+    """Return why a message is not valid JSON-RPC; None if it is.
 
-    The SDK would say so, too, and write down all of it, some dozen times.
+    The SDK would report the same, and log the whole message some dozen times.
     """
     if isinstance(message.get("id"), dict | list):
-        return "its id is none"
+        return "its id is not valid"
     if "method" in message:
         params = message.get("params")
         fine = isinstance(message["method"], str) and isinstance(params, dict | None)
-        return None if fine else "its method or its params are none"
+        return None if fine else "its method or its params are not valid"
     if (error := message.get("error")) is not None:
         fine = isinstance(error, dict) and type(error.get("code")) is int
         fine = fine and isinstance(error.get("message"), str)

@@ -1,23 +1,23 @@
-"""A dispatcher of our own under the SDK's `ClientSession`, on two trio streams.
+"""A dispatcher for the SDK's `ClientSession`, on two trio streams.
 
-The SDK's carries every message through four tasks, three memory streams and
-twice through a model; this one has a reader, a writer, and callers that sleep
-until their answer wakes them. What it promises beyond the SDK's:
+The SDK's own dispatcher carries every message through four tasks, three memory streams
+and twice through a model. This one has a reader, a writer, and callers that sleep until
+their answer wakes them. It promises more than the SDK's:
 
-* A caller who leaves is gone at once. A request of which nothing was written is
-  then not sent at all; otherwise ``notifications/cancelled`` is queued, and
-  whether the pipe takes it is nobody's wait.
+* Cancelling a request takes effect at once. A request of which nothing was written is
+  then not sent at all; otherwise ``notifications/cancelled`` is queued, and the caller
+  does not wait until the pipe takes it.
 * When the connection ends, all requests end with it: with `RequestUnsent` if none of their
   bytes was written, or certainly none was read, so that they may be sent again; with
   `ConnectionEnded` otherwise.
-* Everything is bounded: what waits to be written, and what `hearing` takes in.
-* What is too large for the loop is read by a `Condenser`, if it answers a request;
-  what is too large for that ends the request, and not the connection.
-* What is no message is noted and ignored. An answer that can be told to belong
-  to a request, but cannot be used, ends that request at once.
+* Everything is limited: what waits to be written, and what `hearing` takes in.
+* A line too large for the loop is read by a `Condenser`, if it answers a request. A
+  line too large for that ends its request, but not the connection.
+* A line that is not a message is noted and ignored. An answer that belongs to a known
+  request, but cannot be used, ends that request at once.
 
 Import this lazily: it needs the SDK. Above 300 lines, because the table of open
-requests and all that touches it stand together.
+requests and the code that touches it stay together.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from .rate_limit import RateLimit
 from .tracing import traced, tracing
 from .transport import SessionLost
 
-_CHUNK: Final = 2**14  # bytes: who floods stdout must not keep the others waiting
+_CHUNK: Final = 2**14  # bytes: reading a flood on stdout must not delay other tasks
 _MEGABYTES: Final = f"{LONGEST_MESSAGE >> 20} MB"
 
 
@@ -73,11 +73,11 @@ class ConnectionEnded(MCPError):
 
 
 class RequestUnsent(MCPError):
-    """Nothing of the request was read: the connection has ended, or is clogged."""
+    """The server read nothing of the request: the connection ended, or is clogged."""
 
     def __init__(self, *, clogged: bool = False) -> None:
         if clogged:
-            super().__init__(types.INTERNAL_ERROR, "it does not read what it is sent")
+            super().__init__(types.INTERNAL_ERROR, "it does not read its input")
         else:
             super().__init__(types.CONNECTION_CLOSED, "Connection closed")
 
@@ -87,7 +87,7 @@ Settle = Callable[[outcome.Maybe[Any]], object]
 
 @attrs.define(eq=False)
 class _Request:
-    """One of ours that has no answer yet."""
+    """A request of ours that has no answer yet."""
 
     ident: int | str
     settle: Settle
@@ -95,43 +95,46 @@ class _Request:
     polite: bool
     method: str
     params: Mapping[str, Any] | None
-    # Its large answer is being read.
+    # Set while its large answer is being read.
     reading: trio.CancelScope | None = None
-    # How many bytes were written before this request; None if it is not written yet.
+    # The number of bytes written before this request; None if it is not written yet.
     offset: int | None = None
 
     @property
     def written(self) -> bool:
+        """True once the request is written, or being written."""
         return self.offset is not None
 
 
 @attrs.define(eq=False)
 class _Traffic:
-    """How many bytes went to the server, and how many of those it may have read."""
+    """A count of the bytes that were sent, and of those the server may have read."""
 
-    _written: int = 0  # may be too many
-    _sending: int = 0  # of these, for certain not yet
+    _written: int = 0  # an upper bound
+    _sending: int = 0  # of these, certainly not written yet
 
     def count(self, data: bytes) -> int:
-        """These were written; how many were before them."""
+        """Count bytes that were written; return how many were written before them."""
         before = self._written
         self._written += len(data)
         return before
 
     def begin(self, data: bytes) -> int:
-        """These are being written; how many were before them."""
-        # A pipe takes so few bytes all at once or not at all, and whoever is still
-        # writing has not written them.
+        """Count bytes that are being written; return how many were before them."""
+        # A pipe takes so few bytes all at once or not at all: while the writer still
+        # waits, none of them is written.
         self._sending = len(data) if len(data) <= select.PIPE_BUF else 0
         return self.count(data)
 
     def over(self) -> None:
-        """They are written."""
+        """Note that the bytes of `begin` are written."""
         self._sending = 0
 
     def read(self, unread: int | None) -> int:
-        """How many were read at most; so many are certain to be ``unread``, if that is
-        known."""
+        """Return how many bytes were read at most.
+
+        ``unread`` is how many certainly were not read, if that is known.
+        """
         return self._written - (0 if unread is None else unread + self._sending)
 
 
@@ -140,14 +143,17 @@ class PipeDispatcher:
     """An SDK `Dispatcher` over the pipes of a server. Use it once.
 
     Args:
-      loss: told why the connection ended, before any request hears of it.
-      note: told what the server wrote that is no message for us.
-      fate: asked when a stream ends: what became of the server, or None if it
-        lives on; may take a moment, in which answers are still read.
-      unread: asked at the end how many of the bytes written last have not been read
-        and never will be; None if that is not certain.
+      receive: the server's output.
+      send: the server's input.
+      loss: takes the reason why the connection ended, before any request ends.
+      note: called with each line of the server that is not a message for us.
+      fate: called when a stream ends: returns what became of the server, or None if it
+        still runs. It may take a moment, in which answers are still read.
+      unread: called at the end: returns how many of the bytes written last have not
+        been read and never will be; None if that is not certain.
       write_now: writes at most `select.PIPE_BUF` bytes, at once and as a whole, or
         returns False.
+      condenser: reads large answers.
     """
 
     _receive: trio.abc.ReceiveStream
@@ -160,7 +166,7 @@ class PipeDispatcher:
     condenser: Condenser = attrs.field(factory=Condenser)
     _chatter: RateLimit = attrs.field(factory=RateLimit, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
-    # The line that comes in and is dropped has ended its request already.
+    # The line that is being dropped has already ended its request.
     _refused: bool = attrs.field(default=False, init=False)
     # One large line at a time: each may take 16 MiB.
     _large: trio.Semaphore = attrs.field(factory=lambda: trio.Semaphore(1), init=False)
@@ -183,12 +189,12 @@ class PipeDispatcher:
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
-        Cancelling it is immediate, and tells the server if it knows of it.
+        Cancelling takes effect at once, and tells the server if the request was sent.
 
         Raises:
-          MCPError: the server's error, `ConnectionEnded`, `RequestUnsent`, `Unusable`,
-            REQUEST_TIMEOUT, or INVALID_PARAMS for what JSON cannot say or is too long.
-          ValueError: if the caller's own ``request_id`` is none, or in use.
+          MCPError: the server's error, `ConnectionEnded`, `RequestUnsent`, `Unusable`, REQUEST_TIMEOUT,
+            or INVALID_PARAMS for what JSON cannot express or is too long.
+          ValueError: if the caller's own ``request_id`` is not valid, or in use.
         """
         if not tracing():
             return await self._request(method, params, opts or {})
@@ -202,7 +208,7 @@ class PipeDispatcher:
         params: Mapping[str, Any] | None,
         opts: CallOptions | None = None,
     ) -> None:
-        """Queue a notification; one that finds no room or comes too late is dropped.
+        """Queue a notification; without room or a connection it is dropped.
 
         Raises:
           MCPError: INVALID_PARAMS, as for a request.
@@ -213,6 +219,7 @@ class PipeDispatcher:
     async def _request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions
     ) -> dict[str, Any]:
+        """Send a request, and wait for its result or its time-out."""
         settle = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
         request, key = self._sent(method, params, opts, settle)
         timeout = opts.get("timeout")
@@ -225,17 +232,19 @@ class PipeDispatcher:
     def begin(
         self, method: str, params: Mapping[str, Any], settle: Settle
     ) -> Callable[[], None]:
-        """Send a request and wait for nothing.
+        """Send a request without waiting for its result.
 
         Args:
-          settle: told of the result or the error, at once when that is known, in the
-            task of whoever knows it. Must not raise.
+          settle: called with the result or the error as soon as it is known, in the
+            task that knows it first. Must not raise.
 
-        Returns what leaves it, if it is not settled yet: nothing is told any more, and
-        the server is told if it knows of it.
+        Returns the function that gives the request up: ``settle`` is not called any
+        more, and the server is told if the request was sent. It does nothing once the
+        request is settled.
 
         Raises:
-          MCPError: `RequestUnsent`, or INVALID_PARAMS for what JSON cannot say or is too long.
+          MCPError: `RequestUnsent`, or INVALID_PARAMS for what JSON cannot express or is too
+            long.
         """
         request, key = self._sent(method, params, {}, settle)
         return partial(self._leave, request, key)
@@ -247,6 +256,7 @@ class PipeDispatcher:
         opts: CallOptions,
         settle: Settle,
     ) -> tuple[_Request, int | str]:
+        """Write or queue a request; return it with its key in the table."""
         if self._closed:
             raise RequestUnsent
         if self._hearing is None:
@@ -274,8 +284,11 @@ class PipeDispatcher:
         return request, key
 
     def _wrote(self, request: _Request, line: bytes) -> bool:
-        """Write a request past the writer, which would come to it one round of the
-        loop later. Not where many wait: the writer sends theirs all at once."""
+        """Write a request at once, without the writer, if that is possible.
+
+        Returns whether it was. The writer would write it one round of the loop later.
+        If several requests wait, the writer is better: it writes them together.
+        """
         if (
             self._requests
             or self._outbox
@@ -288,11 +301,11 @@ class PipeDispatcher:
         return True
 
     def _identify(self, own: int | str | None) -> tuple[int | str, int | str]:
-        """An id as it is sent and as it is known: the caller's own, or the next."""
+        """Return an id as it is sent, and as a key: the caller's own, or the next."""
         if own is not None:
             key = correlate(own)
             if key is None or key in self._requests:
-                raise ValueError(f"request id {own!r} is in use, or none")
+                raise ValueError(f"request id {own!r} is in use, or not valid")
             return own, key
         self._counter += 1
         while self._counter in self._requests:
@@ -300,6 +313,8 @@ class PipeDispatcher:
         return self._counter, self._counter
 
     async def _answer(self, request: _Request, key: int | str) -> dict[str, Any]:
+        """Sleep until the request is settled; cancelling gives it up."""
+
         def leave(_: object) -> trio.lowlevel.Abort:
             self._leave(request, key)
             return trio.lowlevel.Abort.SUCCEEDED
@@ -308,6 +323,7 @@ class PipeDispatcher:
         return result
 
     def _leave(self, request: _Request, key: int | str) -> None:
+        """Give a request up, and tell the server if it was written."""
         if self._requests.get(key) is not request:
             return
         del self._requests[key]
@@ -316,17 +332,19 @@ class PipeDispatcher:
         if not request.written:
             self._outbox.take_back(request)
         elif request.polite:
-            params = {"requestId": request.ident, "reason": "nobody waits for it"}
+            why = "the caller no longer waits"
+            params = {"requestId": request.ident, "reason": why}
             self._tell("notifications/cancelled", params)
 
     def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Queue a notification."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params:
             message["params"] = params
         self._post(object(), _line(message))
 
     def _reply(self, message: Mapping[str, Any]) -> bool:
-        """Queue an answer to the server; False if it does not fit or cannot be said."""
+        """Queue an answer to the server; False if that is not possible."""
         if not self._outbox.takes_answers:
             return False
         try:
@@ -335,7 +353,7 @@ class PipeDispatcher:
             return False
 
     def _post(self, key: object, line: bytes, *, answer: bool = False) -> bool:
-        """Queue a line and see to it that it is written; False if there is no room."""
+        """Queue a line and wake the writer; False if there is no room."""
         if self._closed or not self._outbox.put(key, line, answer=answer):
             return False
         if self._idle_writer is not None:
@@ -344,7 +362,7 @@ class PipeDispatcher:
         return True
 
     async def _write(self) -> None:
-        """Write all that is queued at once, for as long as somebody reads it."""
+        """Write everything that is queued, as long as the server reads it."""
 
         def stop(_: object) -> trio.lowlevel.Abort:
             self._idle_writer = None
@@ -400,11 +418,11 @@ class PipeDispatcher:
 
     @property
     def waits(self) -> bool:
-        """Whether a request has no answer yet."""
+        """True if a request has no answer yet."""
         return bool(self._requests)
 
     def close(self, why: str) -> None:
-        """End the connection and all requests with it, now; the first reason counts."""
+        """End the connection and all requests at once; the first reason counts."""
         if self._closed:
             return
         self._closed = True
@@ -420,7 +438,7 @@ class PipeDispatcher:
         self._over.cancel()
 
     async def _read(self) -> str:
-        """Take in what the server says; why there is no more of it."""
+        """Read the server's output; return why there is no more of it."""
         lines = Framing()
         try:
             while chunk := await self._receive.receive_some(_CHUNK):
@@ -440,11 +458,12 @@ class PipeDispatcher:
                     return f"it wrote a line of more than {_MEGABYTES}"
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
-        async with self._large:  # its last answer may be a large one
+        async with self._large:  # the last answer may be a large one
             pass
         return await self._fate() or "closed its stdout"
 
     def _take(self, line: bytes) -> None:
+        """Handle a line of normal size."""
         message = decode(line)
         if message is None:
             self._no_message(line)
@@ -462,7 +481,7 @@ class PipeDispatcher:
             self._hearing.hear(method, params, self._progress_of)
 
     async def _take_large(self, large: Large) -> None:
-        """See to it that a large line is read elsewhere, if it is an answer."""
+        """Have a large line read by the condenser, if it is an answer."""
         head, tail = bytes(large.line[:ENDS]), bytes(large.line[-ENDS:])
         if not is_unasked(head) and self._waiting(self._whose(head, tail)):
             await self._large.acquire()
@@ -473,17 +492,18 @@ class PipeDispatcher:
                 self._nursery.start_soon(self._read_large, key, request, large.line)
                 return
             self._large.release()
-        self._note(b"dropped, too large to be no answer: " + head)
+        self._note(b"dropped, too large for anything but an answer: " + head)
         await self._chatter.one_more(len(large.line))
 
     def _waiting(self, key: int | str | None) -> _Request | None:
-        """The request of that key, if it may be answered."""
+        """Return the request with that key, if it may be answered."""
         request = None if key is None else self._requests.get(key)
         return request if request is not None and request.written else None
 
     async def _read_large(
         self, key: int | str, request: _Request, line: bytearray
     ) -> None:
+        """Read a large answer, and settle its request."""
         answer: outcome.Maybe[Any] | None = None
         assert request.reading is not None
         try:
@@ -494,11 +514,11 @@ class PipeDispatcher:
                     )
                     answer = outcome.Value(result)
                 except MCPError as error:
-                    # Where it comes from holds the whole line, until it is collected.
+                    # The traceback holds the whole line, until it is collected.
                     error.__cause__ = error.__context__ = None
                     answer = outcome.Error(error.with_traceback(None))
         except Unasked:
-            self._note(b"dropped, too large to be no answer: " + line[:ENDS])
+            self._note(b"dropped, too large for anything but an answer: " + line[:ENDS])
             await self._chatter.one_more(len(line))
         finally:
             self._large.release()
@@ -507,7 +527,7 @@ class PipeDispatcher:
             self._settle(key, answer)
 
     def _refuse(self, line: LineTooLarge) -> None:
-        """End the request that a line which exceeds a bound wants to answer."""
+        """End the request that a line beyond the limits answers."""
         if not self._refused:
             key = self._whose(line.head, line.tail)
             self._refused = self._settle(key, outcome.Error(Unusable(line.bound)))
@@ -517,8 +537,10 @@ class PipeDispatcher:
             self._refused = False
 
     def _whose(self, head: bytes, tail: bytes) -> int | str | None:
-        """Which request a line answers that is not parsed: the one that it names, or
-        the only one there is."""
+        """Return the key of the request that an unparsed line answers.
+
+        That is the one that it names, or the only one there is.
+        """
         if not head.lstrip().startswith(b"{"):
             return None  # it is no message
         named = correlate(ident_in(head, tail))
@@ -527,6 +549,7 @@ class PipeDispatcher:
         return named
 
     def _take_answer(self, message: dict[str, Any], line: bytes) -> None:
+        """Settle the request that an answer is for."""
         result, error = message.get("result"), message.get("error")
         answer: outcome.Maybe[Any]
         if error is not None:
@@ -537,9 +560,10 @@ class PipeDispatcher:
             self._note(line)
             answer = outcome.Error(Unusable("it is neither a result nor an error"))
         if not self._settle(correlate(message.get("id")), answer):
-            self._note(b"an answer to nothing: " + line)
+            self._note(b"an answer to no request: " + line)
 
     def _no_message(self, line: bytes) -> None:
+        """Note a line that is no message, and end its request if it has one."""
         self._note(line)
         misspelt = misspelt_answer(line)
         if misspelt is not None:
@@ -547,8 +571,9 @@ class PipeDispatcher:
             self._settle(key, outcome.Error(Unusable(wrong)))
 
     def _settle(self, key: int | str | None, answer: outcome.Maybe[Any]) -> bool:
-        """Wake whoever waits for this answer; False if nobody does."""
-        request = self._waiting(key)  # what was not sent yet cannot be answered
+        """Settle the request with this key; return False if there is none."""
+        # A request that was not sent yet cannot be answered.
+        request = self._waiting(key)
         if key is None or request is None:
             return False
         del self._requests[key]
@@ -558,11 +583,17 @@ class PipeDispatcher:
         return True
 
     def _progress_of(self, key: int | str) -> ProgressFnT | None:
+        """Return the progress callback of a request."""
         request = self._requests.get(key)
         return None if request is None else request.on_progress
 
 
 def _line(message: Mapping[str, Any]) -> bytes:
+    """Encode a message of ours.
+
+    Raises:
+      MCPError: INVALID_PARAMS, if it cannot be encoded or is too long.
+    """
     try:
         line = encode(message)
     except FrameNotSendable as error:
@@ -574,7 +605,7 @@ def _line(message: Mapping[str, Any]) -> bytes:
 
 
 def _as_error(error: object) -> MCPError:
-    """The server's error as an exception, whatever it looks like."""
+    """Convert the server's error to an exception, whatever it looks like."""
     if isinstance(error, dict):
         code, text = error.get("code"), error.get("message")
         if type(code) is int and isinstance(text, str):

@@ -1,8 +1,8 @@
-"""What a model or its server cannot take, and how that is learned from its refusal.
+"""The abilities of a model and its server, and how they are learned from refusals.
 
-A request is asked again at most so often as a refusal teaches something: each of them
-changes what is sent from then on, and is told once. Only a conversation that was too
-long is cut for this request alone.
+A refused request is sent again only as often as a refusal teaches something: each of
+them changes all later requests, and is reported once. Only a conversation that
+was too long is cut for this one request.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from .llm import ErrorKind, LLMRequest
 
 @attrs.frozen(kw_only=True)
 class Abilities:
-    """What a model takes; all of it is believed until a server refuses it.
+    """The abilities of a model. Each is assumed until a server refuses it.
 
     Args:
-      tools: False shows it none, and tells earlier calls in words.
-      tool_choice: False forces words by not listing the tools.
-      tool_messages: False tells calls and results in words; tools stay listed.
-      system_role: False puts the system prompt in front of the first user's words.
-      one_call: an assistant message holds one call at most.
-      short_ids: ids of calls are nine letters and digits.
-      streams_calls: False asks for the answer in one piece where there are tools.
-      context_tokens: how much it takes in all, the answer included; None is unknown.
+      tools: False lists no tools, and describes earlier calls in words.
+      tool_choice: False enforces an answer in words by not listing the tools.
+      tool_messages: False describes calls and results in words; tools stay listed.
+      system_role: False puts the system prompt before the first user's words.
+      one_call: True puts at most one call into an assistant message.
+      short_ids: True makes the ids of calls nine letters and digits long.
+      streams_calls: False requests a whole answer instead of a stream, if there are
+        tools.
+      context_tokens: the size of its context, the answer included; None if not known.
     """
 
     tools: bool = True
@@ -42,8 +43,8 @@ class Abilities:
 
 Known = TypeVar("Known", bound=Abilities)
 
-# In the words of: OpenAI, vLLM, llama.cpp, Mistral, OpenRouter, Anthropic, Gemini,
-# LM Studio, Ollama.
+# The phrases of OpenAI, vLLM, llama.cpp, Mistral, OpenRouter, Anthropic, Gemini, LM
+# Studio and Ollama.
 _FULL: Final = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length"
     r"|context (?:length|size|window) (?:is |was )?(?:exceeded|of only)"
@@ -77,57 +78,62 @@ _ALTERNATE: Final = re.compile(
     r"|unexpected role|only user and assistant roles|invalid role|unknown role",
     re.IGNORECASE,
 )
-_TEACH: Final = (400, 404, 413, 422, 500, 501)  # 500: templates that raise
+_TEACH: Final = (400, 404, 413, 422, 500, 501)  # 500: templates that raise an exception
 
 
 _ALL: Final = (_FULL, _NO_TOOLS, _NO_SYSTEM, _ONE_CALL, _SHORT_IDS, _ALTERNATE)
 
 
 def teaches(words: str) -> bool:
-    """Whether these would say something of a model, if they are its server's."""
+    """Return whether these words would teach something about a model."""
     return any(each.search(words) for each in _ALL)
 
 
 def context_is_full(words: str) -> bool:
-    """Whether a refusal says that the conversation is too long."""
+    """Return whether a refusal says that the conversation is too long."""
     return _FULL.search(words) is not None
 
 
 def learned(
     abilities: Known, status: int, words: str, request: LLMRequest
 ) -> tuple[Known, str]:
-    """What a refusal teaches of the model, and that in words; no words if nothing."""
+    """Return the abilities that a refusal teaches, and a text about the change.
+
+    The text is empty if the refusal teaches nothing.
+    """
     if status not in _TEACH:
         return abilities, ""
     tools = bool(request.tools) or any(x.calls for x in request.messages)
     if abilities.tools and tools and _NO_TOOLS.search(words):
         return (
             attrs.evolve(abilities, tools=False),
-            "it takes no tools, and is asked without them for some minutes",
+            "it accepts no tools, and is asked without them for some minutes",
         )
     if abilities.system_role and _NO_SYSTEM.search(words):
         return (
             attrs.evolve(abilities, system_role=False),
-            "it takes no system prompt, which is told as the user's words",
+            "it accepts no system prompt, which is sent as the user's words",
         )
     told = any(x.calls for x in request.messages)
     if told and not abilities.one_call and _ONE_CALL.search(words):
         return (
             attrs.evolve(abilities, one_call=True),
-            "it takes one call at a time, and is told of several one by one",
+            "it accepts one call a message, so several are sent one by one",
         )
     if told and not abilities.short_ids and _SHORT_IDS.search(words):
-        return attrs.evolve(abilities, short_ids=True), "its ids of calls are short"
+        return attrs.evolve(
+            abilities, short_ids=True
+        ), "it accepts only short ids of calls"
     if told and abilities.tool_messages and _ALTERNATE.search(words):
         return (
             attrs.evolve(abilities, tool_messages=False),
-            "it takes no results of tools, which are told as the user's words",
+            "it accepts no tool results, which are sent as the user's words",
         )
     return abilities, ""
 
 
 def kind_of_refusal(kind: ErrorKind, words: str) -> ErrorKind:
-    """The kind of an error whose words may say more than its status does."""
+    """Return the kind of an error, whose words may say more than its status does."""
     unclear = (ErrorKind.BAD_REQUEST, ErrorKind.OVERLOADED, ErrorKind.INTERRUPTED)
     return (
         ErrorKind.CONTEXT_FULL if kind in unclear and context_is_full(words) else kind

@@ -1,4 +1,4 @@
-"""One answer that comes as a stream: its payloads as events, read when asked for."""
+"""One streamed answer: its payloads as events, read when the caller asks for them."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ from .payloads import Payloads
 if TYPE_CHECKING:
     import httpx2
 
-KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
+KEEP_ALIVE_GRACE: Final = 0.05  # seconds for a finished answer to end its body
 
 
 def random_id() -> str:
+    """Return a random id for a tool call."""
     return f"call_{uuid.uuid4().hex}"
 
 
 @attrs.define(eq=False, kw_only=True)
 class ResponseAssembler(ABC):
-    """One response: `feed` it each payload of the stream, and `finish` it. No I/O.
+    """The builder of one response's events: `feed` it payloads, then `finish` it.
+
+    No I/O.
 
     Args:
-      model: whose response it is, for `Usage`.
-      secret: removed from whatever of the server's words is quoted.
-      new_id: makes the ids that the server failed to make.
+      model: the model's name, for `Usage`.
+      secret: removed from the server's words that are quoted.
+      new_id: makes the ids that the server did not send.
     """
 
     model: str = ""
     secret: Secret | None = None
     new_id: Callable[[], str] = random_id
     _payloads: Payloads = attrs.field(init=False)
-    _reason: str | None = attrs.field(default=None, init=False)  # why it ended
+    _reason: str | None = attrs.field(default=None, init=False)  # why the model stopped
     _usage: Usage | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
@@ -53,27 +56,30 @@ class ResponseAssembler(ABC):
 
     @property
     def over(self) -> bool:
-        """Whether `Finished` is among the events given out."""
+        """True if `Finished` is among the events that were returned."""
         return self._over
 
     def whole(self, text: str) -> list[str] | None:
-        """The payloads of an answer that came in one piece though a stream was asked
-        for; None if it is no answer."""
+        """Return the payloads of a whole answer that came instead of a stream.
+
+        Returns None if the text is not an answer.
+        """
         return None
 
     @abstractmethod
     def feed(self, data: str) -> list[LLMEvent] | None:
-        """The events of one SSE data payload. After the last, payloads are ignored.
+        """Return the events of one SSE data payload.
 
-        No events say that the model is at work, None that it is not heard of yet.
+        An empty list means that the model is working, None that it has not started.
+        Payloads after the last one are ignored.
 
         Raises:
-          LLMError: if the payload is an error, is not the protocol, or breaks a
-            bound. The assembler is of no use afterwards.
+          LLMError: if the payload is an error, breaks the protocol, or exceeds a limit.
+            The assembler cannot be used afterwards.
         """
 
     def finish(self) -> list[LLMEvent]:
-        """The events that are left at the end of the stream.
+        """Return the events that are left at the end of the stream.
 
         Raises:
           LLMError: `INTERRUPTED`, if the server has not said that this is the end.
@@ -82,13 +88,14 @@ class ResponseAssembler(ABC):
             return []
         if self._reason is None:
             raise LLMError(
-                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
+                ErrorKind.INTERRUPTED,
+                "the server closed the stream before the end of the answer",
             )
         return self._end()
 
     @abstractmethod
     def _end(self) -> list[LLMEvent]:
-        """What comes at the end: calls, and `Finished`. `over` from here on."""
+        """Return the calls and `Finished`. The answer is `over` from here on."""
 
 
 Again = Callable[[bool], Awaitable[tuple["httpx2.Response", Sent]]]
@@ -97,8 +104,8 @@ Again = Callable[[bool], Awaitable[tuple["httpx2.Response", Sent]]]
 async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
     """Close the connection, unless the answer has been read to its end.
 
-    ``content`` stands on a stack of the client's generators, which do not close
-    one another. Asked once more, over a closed connection, each fails and ends,
+    ``content`` is the last of several generators of the client, which do not close one
+    another. Read once more, over a closed connection, each of them fails and ends,
     instead of being found by the garbage collector.
     """
     import httpx2
@@ -112,12 +119,16 @@ async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> 
 
 @attrs.define(eq=False)
 class AnswerEvents:
-    """The events of one answer, read as they are asked for.
+    """The events of one answer, read as the caller asks for them.
 
     Args:
-      again: asks once more, if there is nothing at all in the stream; it is told
-        whether the stream had an end.
-      streams: called when there is something in it.
+      response: the response, closed with this.
+      payloads: its payloads.
+      assembler: turns payloads into events.
+      translating: a context that converts the client's errors to `LLMError`.
+      again: sends the request once more, if the stream was empty; its argument says
+        whether the stream ended properly.
+      streams: called when the stream has its first payload.
     """
 
     _response: httpx2.Response
@@ -136,8 +147,8 @@ class AnswerEvents:
         return self
 
     async def __anext__(self) -> LLMEvent:
-        # What is there already comes at once; whoever streams without end must let
-        # the others run, and hear that its time is over.
+        # What has arrived is returned at once; a stream without a pause must let other
+        # tasks run, and notice that it was cancelled.
         await trio.lowlevel.checkpoint()
         retry, self._retry = self._retry, None
         if retry is not None:
@@ -147,8 +158,9 @@ class AnswerEvents:
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
-            self._ended = True  # unless this goes well
-            again, self._again = self._again, None  # nothing came yet
+            self._ended = True  # stays so if the next lines raise
+            # Still set only if nothing has arrived.
+            again, self._again = self._again, None
             ended = True
             try:
                 with self._translating():
@@ -176,7 +188,7 @@ class AnswerEvents:
         return self._ready.popleft()
 
     async def aclose(self) -> None:
-        """Hang up. After the last event the connection may be kept for the next."""
+        """Close the answer; after the last event the connection is kept if possible."""
         if self._assembler.over:
             with trio.move_on_after(KEEP_ALIVE_GRACE), suppress(LLMError):
                 with self._translating():

@@ -1,9 +1,8 @@
-"""One request on its way to a model: what is sent, what is sent after a refusal, and
-what a failure means to people.
+"""One request to a model: its body, its retries after refusals, its error messages.
 
-A refusal that teaches something changes what every later request has (`abilities`). A
-conversation that the model finds too long is halved once. What cannot be mended gets a
-remedy (`remedies`), which is looked for within a second.
+A refusal that teaches something changes all later requests (`abilities`). A
+conversation that is too long for the model is halved once. An error that cannot be
+repaired gets a remedy (`remedies`), for which one second is spent.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ from .llm import LLMError, LLMRequest
 from .payloads import refused_fields
 from .remedies import ModelServerHint, remedy_of
 
-LOOKING: Final = 1.0  # seconds to find out what the matter is
-_SMALLEST: Final = 256  # tokens; nobody's model takes less
-_EMPTY: Final = 2  # streams in a row, after which a model is taken not to stream
+LOOKING: Final = 1.0  # seconds to look for a remedy
+_SMALLEST: Final = 256  # tokens; no model has a smaller context
+# Empty streams in a row, after which the model counts as not streaming.
+_EMPTY: Final = 2
 _NUMBER: Final = r"(\d{1,3}(?:,\d{3})+|\d{3,8})"
 _STATED: Final = re.compile(
     rf"{_NUMBER} max(?:imum)? context"
@@ -39,17 +39,18 @@ _STATED: Final = re.compile(
     rf"[^\d\"]{{0,40}}{_NUMBER}",
     re.IGNORECASE,
 )
-AGAIN: Final = 600.0  # seconds after which a model is shown tools again
+AGAIN: Final = 600.0  # seconds after which tools are offered to a model again
 
 
 @attrs.define
 class ModelFindings:
-    """What was found out of a model beside what it takes.
+    """Facts about a model that are not abilities.
 
     Args:
-      empty_streams: those in a row that ended with nothing in them.
-      tools_again: when it is shown tools again that it has refused.
-      told: what people were told of it.
+      empty_streams: how many streams in a row ended with nothing in them.
+      tools_again: when tools, which the model has refused, are offered again, on trio's
+        clock.
+      told: the messages that were reported.
     """
 
     empty_streams: int = 0
@@ -58,7 +59,7 @@ class ModelFindings:
 
 
 class ModelLink(ModelServerHint, Protocol):
-    """The model that is asked, as far as this file knows it."""
+    """The model that is asked, as far as this module uses it."""
 
     options: Any
     warn: Callable[[str], None]
@@ -76,7 +77,7 @@ class ModelLink(ModelServerHint, Protocol):
 
 @attrs.define(eq=False)
 class ModelRequest:
-    """One round of a conversation, asked until there is nothing more to learn."""
+    """One round of a conversation, sent until there is nothing more to learn."""
 
     _link: ModelLink
     _request: LLMRequest
@@ -85,7 +86,7 @@ class ModelRequest:
     _options: Abilities = attrs.field(init=False)  # with which it was sent
 
     def body(self) -> dict[str, Any]:
-        """What is sent, with as much of the past as the model takes."""
+        """Return the body to send, with as much of the past as the model takes."""
         link = self._link
         if trio.current_time() >= link.found.tools_again:
             link.found.tools_again = inf
@@ -95,9 +96,14 @@ class ModelRequest:
         return link.body_of(self._sent)
 
     def mend(self, status: int, text: str, sent: dict[str, Any]) -> bool:
-        """Whether the same is worth asking again, since something else will be sent.
+        """Return whether to send again after a refusal, because the body will differ.
 
         What other rounds have learned meanwhile counts, too.
+
+        Args:
+          status: the HTTP status.
+          text: the response's body.
+          sent: the body that was refused.
         """
         link = self._link
         words = self._own_words(refusal(text))
@@ -121,8 +127,11 @@ class ModelRequest:
         return True
 
     def _own_words(self, words: str) -> str:
-        """What the server says itself: what it repeats of the conversation teaches
-        nothing, or a player could take the tools away by speaking of them."""
+        """Return the server's own words, without what it quotes from the conversation.
+
+        The quotations must teach nothing: otherwise a player could take the tools away
+        from an NPC by speaking of them.
+        """
         fields = self._link.dispensable
 
         def counts(text: str) -> bool:
@@ -141,6 +150,7 @@ class ModelRequest:
         return words
 
     def _tell_once(self, what: str, more: str = "") -> None:
+        """Report a change about the model, once."""
         link = self._link
         if what not in link.found.told:
             link.found.told.add(what)
@@ -148,17 +158,17 @@ class ModelRequest:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer is asked for in one piece."""
+        """True if the answer is requested as a whole, not as a stream."""
         options = self._link.options
         tools = bool(self._request.tools) and options.tools
         return tools and not options.streams_calls
 
     def streamed(self) -> None:
-        """There is something in the stream."""
+        """Note that the stream is not empty."""
         self._link.found.empty_streams = 0
 
     def came_in_one_piece(self) -> None:
-        """The stream ended with nothing in it, and the whole answer is good."""
+        """Note that the stream was empty, and the whole answer is good."""
         link = self._link
         if not self._request.tools or self.is_whole or self._most is not None:
             return
@@ -166,12 +176,12 @@ class ModelRequest:
         if link.found.empty_streams == _EMPTY:
             link.options = attrs.evolve(link.options, streams_calls=False)
             link.warn(
-                f"{link.label}: it does not stream answers when there are tools; they"
-                " are asked for in one piece from now on"
+                f"{link.label}: it does not stream answers when there are tools;"
+                " from now on they are requested as a whole"
             )
 
     async def explained(self, error: LLMError) -> LLMError:
-        """The error with what can be done about it, if anybody knows."""
+        """Return the error with a remedy, if one is known."""
         remedy = ""
         with trio.move_on_after(LOOKING):
             remedy = await remedy_of(self._link, error)
@@ -183,24 +193,26 @@ class ModelRequest:
         )
 
     def _fitted(self) -> LLMRequest:
+        """Return the request with as much of the past as the model takes."""
         options = self._link.options
         known: int | None = options.context_tokens
         answer = options.max_tokens if known is not None else None
         fit = fitted(self._request, known, answer=answer)
         if known and fit is not self._request and room(fit, known, answer=answer) < 1:
             self._tell_once(
-                f"the tools alone take more than the {known} tokens that it has, so it"
-                " is told of the last exchange only (context_tokens says how many)"
+                f"the tools alone take more than its {known} tokens, so it gets only"
+                " the last exchange (context_tokens sets the number of tokens)"
             )
         return fit if self._most is None else fitted(fit, self._most, answer=1)
 
     def _halve(self, words: str) -> bool:
+        """Halve the conversation; return False if it cannot become shorter."""
         told, tools = estimate(self._sent.messages), size_of_tools(self._sent)
         match = _STATED.search(words)
         found = next((x for x in match.groups() if x), None) if match else None
         stated = int(found.replace(",", "")) if found else None
         if stated is not None and stated >= 2 * (told + tools):
-            stated = None  # that number is of something else
+            stated = None  # the number is about something else
         half = told // 2 + tools
         most = half if stated is None else min(half, stated * 3 // 4)
         self._most = max(most, _SMALLEST)
@@ -212,8 +224,7 @@ class ModelRequest:
         if known is None or takes < known:
             link.options = attrs.evolve(link.options, context_tokens=takes)
             link.warn(
-                f"{link.label}: the conversation is too long for it; it is told of"
-                f" {takes} tokens at most from now on (context_tokens says how many it"
-                " takes)"
+                f"{link.label}: the conversation is too long for it; from now on it"
+                f" gets at most {takes} tokens (context_tokens sets the number)"
             )
         return True

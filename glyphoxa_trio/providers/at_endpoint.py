@@ -1,4 +1,4 @@
-"""One model at one server: what every vendor's link is made of."""
+"""The base class of all vendors' models: one model at one server."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False, kw_only=True)
 class AtEndpoint(ABC):
-    """One model at one server; a vendor says what is sent, and how the answer is read.
+    """One model at one server. Subclasses define the request and read the answer.
 
-    Connections are kept for the next round; whoever makes one closes it with
-    `aclose`.
+    Connections are kept for the next round; close the model with `aclose`.
 
     Args:
+      model: the model's name.
+      base_url: the server's address.
+      api_key: the key, if the server wants one.
       client: see `Endpoint`.
-      warn: told once of each thing that the model turns out not to take.
-      advice: what there is to say to people of this kind of server.
-      line: the places at its server, which its other models have in common with it.
+      options: the vendor's options and the model's `Abilities`.
+      warn: called once with each thing that the model turns out not to support.
+      advice: hints about this kind of server, for error messages.
+      line: the places at its server, which its models share.
       patient: see `Endpoint`.
-      loads_within: seconds that loading it may take; None where it is not loaded.
+      loads_within: seconds that loading the model may take; None if it is not loaded.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -47,7 +50,7 @@ class AtEndpoint(ABC):
     base_url: str
     api_key: Secret | None = None
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
-    options: Any = None  # a vendor's `Abilities`
+    options: Any = None  # the vendor's `Abilities`
     warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
     advice: Advice = attrs.field(factory=Advice, repr=False)
     line: RequestSlots = attrs.field(factory=RequestSlots, repr=False)
@@ -76,10 +79,11 @@ class AtEndpoint(ABC):
     def stream(
         self, request: LLMRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
-        """One round: entering waits for the headers, leaving hangs up at once.
+        """Open one round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed. What the server refuses and
-        we can do without is left out in another attempt, and from then on.
+        Cancelling closes the connection at any point. A field that the server refuses,
+        and that a request can do without, is left out in another attempt and from then
+        on.
 
         Raises:
           LLMError: see `LLM.stream`.
@@ -88,11 +92,11 @@ class AtEndpoint(ABC):
         return self._endpoint.ask(asked, self._assembler(request))
 
     def keep_loaded(self, nursery: trio.Nursery, tell: Callable[[str], None]) -> None:
-        """Have the model loaded now, and before a request after a long silence.
+        """Load the model now, and before a request that comes after a long pause.
 
         Args:
-          nursery: where that runs. It outlives all rounds.
-          tell: told when it is being loaded, and when it is there.
+          nursery: runs the loading. It must outlive all rounds.
+          tell: called when the model is being loaded, and when it is loaded.
         """
         within = self.loads_within
         if within is None:
@@ -111,7 +115,7 @@ class AtEndpoint(ABC):
                         break
 
         loading = self.line.models.get(self.model)
-        if loading is None:  # else another link has it loaded
+        if loading is None:  # otherwise another link loads it
             loading = self.line.models[self.model] = Loading(
                 nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
             )
@@ -119,25 +123,25 @@ class AtEndpoint(ABC):
         loading.begin()
 
     async def get(self, path: str) -> tuple[int, str]:
-        """See `Endpoint.get`."""
+        """Fetch a page of the server; see `Endpoint.get`."""
         return await self._endpoint.get(path)
 
     async def aclose(self) -> None:
-        """Close the connections kept for later; rounds that still run fail."""
+        """Close the kept connections; rounds that still run fail."""
         await self._endpoint.aclose()
 
     @abstractmethod
     def _way(self) -> tuple[str, Mapping[str, str]]:
-        """The path below the address, and the headers of every request."""
+        """Return the path below the address, and the headers of every request."""
 
     @abstractmethod
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
-        """What is sent for a round."""
+        """Return the body of a round's request."""
 
     @abstractmethod
     def _assembler(self, request: LLMRequest) -> ResponseAssembler: ...
 
 
 def bare(url: str) -> str:
-    """An address to which a path can be added."""
+    """Return an address to which a path can be added."""
     return url.rstrip("/")

@@ -1,4 +1,4 @@
-"""A speech-to-speech model that hears at another rate than its own."""
+"""A speech-to-speech model that takes microphone audio at another rate than its own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ from .s2s import (
 
 @attrs.frozen
 class AtRate:
-    """``model``, given audio at ``rate``: one microphone serves it and another model.
+    """A ``model`` that takes audio at ``rate``: one microphone serves several models.
+
+    Args:
+      model: the model.
+      rate: of the microphone, in Hz.
 
     Raises:
-      AudioError: if the rates differ and nothing here converts one to the other.
+      AudioError: if the rates differ and no resampler is installed.
     """
 
     model: S2S
@@ -45,7 +49,7 @@ class AtRate:
 
     @asynccontextmanager
     async def connect(self, setup: Setup) -> AsyncGenerator[RealtimeLink]:
-        """See `S2S.connect`."""
+        """Open a link; see `S2S.connect`."""
         rate = self.model.capabilities.input_rate
         async with self.model.connect(setup) as link:
             yield _Converted(link, Resampler(self.rate, rate))
@@ -53,7 +57,7 @@ class AtRate:
 
 @attrs.frozen(eq=False)
 class _Converted:
-    """A link whose microphone has another rate."""
+    """A link that converts the microphone's rate."""
 
     _link: RealtimeLink
     _resampler: Resampler
@@ -64,7 +68,7 @@ class _Converted:
                 self._hear(self._resampler.feed(pcm))
                 return
             case SpeechEnds():
-                self._hear(self._resampler.end())  # what it still looks ahead at
+                self._hear(self._resampler.end())  # what the resampler still holds back
             case _:
                 pass
         self._link.send(command)

@@ -1,7 +1,7 @@
-"""Audio as bytes: PCM16, little endian, mono. Pure; every rate is in Hz.
+"""Audio as bytes: PCM16, little endian, mono. No I/O; every rate is in Hz.
 
-The only thing that is not here is the arithmetic of resampling: that is `soxr`'s, of
-the extra ``voice``, which is imported when two rates differ.
+Resampling itself is done by `soxr`, from the extra ``voice``, which is imported only
+when two rates differ.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ _LOUDEST: Final = 32_768
 
 
 class AudioError(GlyphoxaError):
-    """Audio that is not what it should be, or that cannot be converted here."""
+    """Audio has the wrong format, or cannot be converted here."""
 
 
 def seconds_of(pcm: bytes, rate: int) -> float:
+    """Return the duration of ``pcm``."""
     return len(pcm) / WIDTH / rate
 
 
 def bytes_of(seconds: float, rate: int) -> int:
-    """How many bytes so much audio has: whole samples, none of them in part."""
+    """Return the number of bytes of so much audio, in whole samples."""
     return int(seconds * rate) * WIDTH
 
 
 def level(pcm: bytes) -> float:
-    """How loud it is, in dB below the loudest (RMS): 0 at most, -inf for silence."""
+    """Return the loudness (RMS) in dB below the loudest; -inf for silence."""
     samples = array("h", pcm[: len(pcm) // WIDTH * WIDTH])
     if sys.byteorder == "big":
         samples.byteswap()
@@ -44,13 +45,13 @@ def level(pcm: bytes) -> float:
 
 @attrs.define(eq=False)
 class Framer:
-    """Cuts a stream of bytes into pieces of one size, and keeps what is left over."""
+    """A cutter of a stream of bytes into pieces of one size; it keeps the rest."""
 
     size: int = attrs.field(validator=attrs.validators.ge(1))
     _rest: bytearray = attrs.field(factory=bytearray, init=False)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are whole by now, in order."""
+        """Return the frames that are complete now, in order."""
         self._rest += data
         whole = len(self._rest) // self.size * self.size
         ready = bytes(self._rest[:whole])
@@ -58,7 +59,7 @@ class Framer:
         return [ready[at : at + self.size] for at in range(0, whole, self.size)]
 
     def end(self) -> bytes:
-        """What is left over, less than a frame; nothing of it stays."""
+        """Return the rest, which is shorter than a frame, and forget it."""
         rest = bytes(self._rest)
         self._rest.clear()
         return rest
@@ -66,14 +67,15 @@ class Framer:
 
 @attrs.define(eq=False)
 class Resampler:
-    """A stream of audio at another rate: what goes in by pieces comes out the same as
-    if it had come at once. A piece may end anywhere, also inside a sample.
+    """A converter of a stream of audio to another rate.
 
-    It looks ahead, so what comes out is up to 0.15 s behind; `end` gives the rest.
+    The output is the same, however the input is cut into pieces; a piece may end
+    anywhere, also inside a sample. The output is up to 0.15 s behind the input; `end`
+    returns the rest.
 
     Raises:
       AudioError: if the rates differ and `soxr` is not installed.
-      ValueError: for a rate that is none.
+      ValueError: for a rate below 1.
     """
 
     from_rate: int = attrs.field(validator=attrs.validators.ge(1))
@@ -85,7 +87,7 @@ class Resampler:
         self._begin()
 
     def feed(self, pcm: bytes) -> bytes:
-        """What is ready of the audio so far, ``pcm`` included."""
+        """Return the audio that is ready so far, ``pcm`` included."""
         if self._stream is None:
             return pcm
         data = self._rest + pcm
@@ -94,8 +96,10 @@ class Resampler:
         return self._convert(data[:whole], last=False)
 
     def end(self) -> bytes:
-        """What is left. The next piece begins another stream; half a sample, if one
-        was left over, is dropped."""
+        """Return the rest. The next piece begins another stream.
+
+        Half a sample, if one is left over, is dropped.
+        """
         if self._stream is None:
             return b""
         tail = self._convert(b"", last=True)
@@ -105,7 +109,8 @@ class Resampler:
     def _begin(self) -> None:
         self._rest = b""
         if self.from_rate != self.to_rate:
-            # Samples of 16 bits would be dithered, and so never twice the same.
+            # Samples of 16 bits would be dithered, and so never come out the same
+            # twice.
             self._stream = _soxr().ResampleStream(
                 self.from_rate, self.to_rate, 1, dtype="float32", quality="HQ"
             )

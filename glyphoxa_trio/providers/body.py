@@ -1,4 +1,4 @@
-"""The body of a model server's answer as payloads, however it is labelled."""
+"""Read the body of a model server's response as payloads, whatever its type says."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import trio
 if TYPE_CHECKING:
     import httpx2
 
-# Servers and proxies that stream without saying so.
+# The content types of servers and proxies that stream without saying so.
 _STREAMS: Final = ("text/event-stream", "text/plain", "application/octet-stream", "")
 
 
 class Payload(Protocol):
+    """A payload of a stream."""
+
     @property
     def data(self) -> str: ...
 
@@ -31,7 +33,7 @@ class _Text:
 
 @attrs.define(eq=False)
 class Given:
-    """Payloads that are here already."""
+    """Payloads that have all arrived."""
 
     _texts: Sequence[str]
     _at: int = attrs.field(default=0, init=False)
@@ -48,17 +50,17 @@ class Given:
 
 
 def is_stream(response: httpx2.Response) -> bool:
-    """Whether an answer is a stream of events, or may be one."""
+    """Return whether a response is a stream of events, or may be one."""
     return 200 <= response.status_code < 300 and _kind(response) in _STREAMS
 
 
 def is_json(response: httpx2.Response) -> bool:
-    """Whether a good answer is JSON in one piece."""
+    """Return whether a successful response is JSON as a whole."""
     return 200 <= response.status_code < 300 and _kind(response).endswith("json")
 
 
 def payloads_of(response: httpx2.Response) -> Payloads:
-    """The events of a stream. A mark of the byte order at its beginning is no text."""
+    """Return the events of a stream. A byte order mark at its beginning is skipped."""
     import httpx2
 
     response.headers["content-type"] = "text/event-stream"

@@ -1,10 +1,10 @@
-"""How much of a conversation a model takes, in tokens that are estimated. Pure.
+"""Fit a conversation into a model's context, counted in estimated tokens. No I/O.
 
-What is told of the past becomes less until the rest fits: first the results of old
-calls become a mark, the oldest first; then the oldest exchanges go. The system prompt
-and what belongs to the turn that goes on stay, and the last exchange where the tools
-leave no room at all. A cut takes a quarter of the budget
-away, not a line, so that the prefix stays the same for some turns and caches hold.
+The past is shortened until the rest fits: first the results of old calls are replaced
+by a mark, the oldest first; then the oldest exchanges are removed. The system prompt
+and the current turn stay, and so does the last exchange where the tools leave no room
+at all. A cut removes a quarter of the budget instead of one line, so that the prefix
+stays the same for some turns and caches remain valid.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ import attrs
 from .llm import LLMRequest, Message
 
 BYTES_A_TOKEN: Final = 3  # of UTF-8; English has four, and Chinese three
-EACH: Final = 8  # tokens around a message: its role and marks
-ANSWER: Final = 1024  # tokens kept free for the answer, if nobody says how many
+EACH: Final = 8  # tokens for a message's role and separators
+ANSWER: Final = 1024  # tokens kept free for the answer, unless configured
 MARK: Final = "(This answer is no longer kept.)"
 
 
 def estimate(messages: Sequence[Message]) -> int:
-    """Tokens of these messages, rather too many than too few."""
+    """Estimate the tokens of these messages, rather too many than too few."""
     return sum(map(_size, messages))
 
 
 def fitted(
     request: LLMRequest, context_tokens: int | None, *, answer: int | None = None
 ) -> LLMRequest:
-    """The request with as much of the past as the model takes beside the rest.
+    """Return the request with as much of the past as the model takes.
 
     Args:
-      context_tokens: what the model takes in all; None leaves the request alone.
-      answer: tokens that the answer may have, which are kept free.
+      context_tokens: the size of the model's context; None leaves the request
+        unchanged.
+      answer: tokens that are kept free for the answer.
     """
     if context_tokens is None:
         return request
@@ -47,15 +48,18 @@ def fitted(
 
 
 def room(request: LLMRequest, context_tokens: int, *, answer: int | None = None) -> int:
-    """Tokens for what is said, beside the tools and the answer; below one if the tools
-    alone are too many."""
-    # An answer may be allowed more than a model has; half of it is for the question.
+    """Return the tokens left for messages, beside the tools and the answer.
+
+    The result is below one if the tools alone take too many.
+    """
+    # The answer may be allowed more than the context has; half of it is for the
+    # request.
     free = min(answer or min(ANSWER, context_tokens // 4), context_tokens // 2)
     return context_tokens - free - size_of_tools(request)
 
 
 def size_of_tools(request: LLMRequest) -> int:
-    """Tokens of the tools that a request shows."""
+    """Estimate the tokens of the tools in a request."""
     return sum(
         _tokens(json.dumps(dict(x.parameters), default=dict))
         + _tokens(x.name + x.description)
@@ -65,10 +69,11 @@ def size_of_tools(request: LLMRequest) -> int:
 
 
 def _less(messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
+    """Shorten the past of ``messages`` to ``budget`` tokens."""
     begin = 1 if messages and messages[0].role == "system" else 0
     users = (i for i, x in enumerate(messages) if x.role == "user")
-    now = max(users, default=len(messages))  # the turn that goes on
-    # What is known beside it, said before it in a message of its own, belongs to it.
+    now = max(users, default=len(messages))  # the current turn
+    # Facts for the turn, in a message of their own before it, belong to it.
     while now > begin and messages[now - 1].role in ("user", "system"):
         now -= 1
     opening, past, turn = messages[:begin], list(messages[begin:now]), messages[now:]
@@ -85,14 +90,14 @@ def _less(messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
         while past and wanted > 0:
             end = _first_exchange(past)
             if budget < 1 and end == len(past):
-                break  # who is shown too many tools still hears what was said last
+                break  # a model with too many tools still hears what was said last
             wanted -= estimate(past[:end])
             del past[:end]
     return (*opening, *past, *turn)
 
 
 def _first_exchange(past: Sequence[Message]) -> int:
-    """Where the second exchange begins: with what is said after an answer."""
+    """Return where the second exchange begins: with the first words after an answer."""
     answered = False
     for at, message in enumerate(past):
         spoken = message.role in ("user", "system")
@@ -103,10 +108,12 @@ def _first_exchange(past: Sequence[Message]) -> int:
 
 
 def _steps(tokens: int, step: int) -> int:
+    """Round up to a multiple of ``step``."""
     return ceil(tokens / step) * step
 
 
 def _marked(message: Message) -> Message:
+    """Return a result without its content."""
     return attrs.evolve(message, content=MARK)
 
 

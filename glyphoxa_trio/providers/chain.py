@@ -1,22 +1,22 @@
-"""A chain of models: who is asked when the first one fails.
+"""A chain of models: the next one is asked when the first one fails.
 
-Theory of operation. A round goes to the first model of the chain whose breaker lets it
-through. If that one fails before its first event, the next one is asked, and the
-round's first event is `Switched`. After its first event a model has the round to its
-end, whatever the end: what was said is not said again by somebody else.
+Theory of operation. A round goes to the first model of the chain whose breaker admits
+it. If that model fails before its first event, the next one is asked, and the round's
+first event is `Switched`. After its first event a model keeps the round to its end,
+even if it fails: what was said is not said again by another model.
 
-*Time.* The asker's deadline is for all of them together. Each may take half of what is
-left of it while another one may follow; the last one has the rest. So of the 5 seconds
-of ``turn.first_token_ms`` a first model that hangs takes 2.5.
+*Time.* The caller's deadline covers all of them together. Each model may take half of
+the time that is left while another one may follow; the last one has the rest. So of the
+5 seconds of ``turn.first_token_ms`` a first model that hangs takes 2.5.
 
-*Places.* A model that is being loaded, or all of whose places are taken, is passed by
-while another one may follow; the last one is waited for, in line.
+*Places.* A model that is being loaded, or whose places are all taken, is skipped while
+another one may follow; the caller waits in line for the last one.
 
-*Breakers.* Each model has one (`tools.breaker`): five rounds in a row that it failed,
-and it is passed over for ten seconds; then one round tries it. A round counts as failed
-by an error of its model, also in the middle of it, and by the asker's deadline before
-the first event. A request that it does not take (`BAD_REQUEST`) says nothing of it, nor
-does a round that its asker has left.
+*Breakers.* Each model has a breaker (`tools.breaker`): after five failed rounds in a
+row the model is skipped for ten seconds; then one round tries it. A round fails by an
+error of its model, also in the middle, and by the caller's deadline before the first
+event. A request that the model does not accept (`BAD_REQUEST`) says nothing about the
+model, nor does a round that its caller has left.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ from .llm import (
     Waiting,
 )
 
-PATIENCE: Final = 5.0  # seconds for all of a chain, if its asker has no deadline
+PATIENCE: Final = 5.0  # seconds for a whole chain, if the caller has no deadline
 _SHARE: Final = 0.5
 
 
 @attrs.frozen(kw_only=True)
 class ModelStatistics:
-    """One model of a chain. ``passed_over``: rounds that its breaker kept from it."""
+    """The statistics of one model of a chain.
+
+    ``passed_over`` counts the rounds for which its breaker was open.
+    """
 
     name: str
     label: str
@@ -61,14 +64,14 @@ class ModelStatistics:
 
 
 class Labelled(Protocol):
-    """A model of any kind: ``label`` says which, for people."""
+    """A model of any kind; ``label`` names it in messages."""
 
     @property
     def label(self) -> str: ...
 
 
 class ModelFailure(Protocol):
-    """Why a model did not answer."""
+    """The reason why a model did not answer."""
 
     @property
     def kind(self) -> ErrorKind: ...
@@ -79,12 +82,14 @@ M = TypeVar("M", bound=Labelled)
 
 @attrs.define(eq=False)
 class ModelCandidate(Generic[M]):
-    """One model, and how it does; chains, and conversations, may have it in common.
+    """One model with its breaker and statistics; chains and conversations may share it.
 
     Args:
       name: for events and prices.
-      warn: told of a failure that is another than the one before, and when it is
-        left alone.
+      model: the model.
+      warn: called when it fails in another way than before, and when it will be
+        skipped.
+      breaker: decides whether it is asked.
     """
 
     name: str
@@ -97,13 +102,13 @@ class ModelCandidate(Generic[M]):
     _told: ErrorKind | None = attrs.field(default=None, init=False)
 
     def answered(self, ticket: Ticket) -> None:
-        """A round of it has come to its end."""
+        """Note that a round ended well."""
         self._answered += 1
         self._told = None
         self.breaker.record(ticket, ok=True, now=trio.current_time())
 
     def failed(self, ticket: Ticket, error: ModelFailure) -> None:
-        """A round of it has not."""
+        """Note that a round failed."""
         now = trio.current_time()
         self._failed[error.kind] += 1
         if error.kind is not self._told:
@@ -117,10 +122,12 @@ class ModelCandidate(Generic[M]):
         opened = self.breaker.state is BreakerState.OPEN
         if opened and before is BreakerState.CLOSED:
             pause = f"{self.breaker.pause:g} s"
-            self.warn(f"{self.model.label}: it fails, and is not asked for {pause}")
+            self.warn(
+                f"{self.model.label}: it keeps failing, and is not asked for {pause}"
+            )
 
     def left(self, ticket: Ticket) -> None:
-        """A round of it was left by its asker."""
+        """Note that the caller left a round."""
         self.breaker.release(ticket, trio.current_time())
 
     def statistics(self) -> ModelStatistics:
@@ -136,7 +143,7 @@ class ModelCandidate(Generic[M]):
 
 @attrs.define(eq=False)
 class Chain:
-    """Models in the order in which they are asked."""
+    """Models, in the order in which they are asked."""
 
     _candidates: Sequence[ModelCandidate[LLM]] = attrs.field(
         validator=attrs.validators.min_len(1)
@@ -148,23 +155,24 @@ class Chain:
 
     @property
     def spoken_by(self) -> LLM:
-        """The one that is asked first."""
+        """The model that is asked first."""
         return self._candidates[0].model
 
     @asynccontextmanager
     async def stream(
         self, request: LLMRequest
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
-        """One round: entering waits for the first event of a model that has one.
+        """Open one round: entering waits for the first event of a model.
 
         Raises:
-          LLMError: of the last model that was asked, with all reasons in it; and
-            whatever the one that answers fails with.
+          LLMError: of the last model that was asked, with all reasons in its text; or
+            the error of the model that answers.
         """
         async with AsyncExitStack() as stack:
             yield await self._answer(request, stack)
 
     async def _answer(self, request: LLMRequest, stack: AsyncExitStack) -> _Answer:
+        """Ask the models in turn; return the answer of the first that has an event."""
         await trio.lowlevel.checkpoint_if_cancelled()
         until = trio.current_effective_deadline()
         if until == inf:
@@ -178,7 +186,9 @@ class Chain:
             if ticket is None:
                 candidate.passed_over += 1
                 wait = candidate.breaker.retry_in(now)
-                reasons.append(f"{of}unavailable: it fails, next try in {wait:.1f} s")
+                reasons.append(
+                    f"{of}unavailable: it keeps failing, next attempt in {wait:.1f} s"
+                )
                 continue
             follows = any(x.breaker.admits(now) for x in self._candidates[at + 1 :])
             limit = now + _SHARE * (until - now) if follows else inf
@@ -209,11 +219,12 @@ async def _attempt(
     *,
     spare: bool,
 ) -> AsyncIterator[_Answer]:
-    """One model's round, from its first event on; its breaker learns the end of it.
+    """Run one model's round from its first event on, and record how it ended.
 
     Args:
-      spare: somebody else can be asked, so there is no waiting in line.
-      limit: of the first event, ours; ``until`` is the asker's.
+      limit: when the first event must have arrived, for this model.
+      until: the caller's deadline.
+      spare: True if another model can be asked, so this one is not waited for in line.
     """
     began = trio.current_time()
     error: LLMError | None = None
@@ -223,16 +234,17 @@ async def _attempt(
         with trio.CancelScope(deadline=limit) as scope:
             async with candidate.model.stream(request) as events:
                 first = await anext(events, None)
+                # The model's share of the time covers this as well.
                 if spare and isinstance(first, Waiting) and first.whole:
                     first = await anext(events, None)  # it has its share, too
                 if first is None:
-                    raise LLMError(ErrorKind.INTERRUPTED, "it ended with no word")
-                # What comes in the moment in which its time is over comes too late.
+                    raise LLMError(ErrorKind.INTERRUPTED, "it ended without an answer")
+                # A first event at the very end of its time comes too late.
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.deadline = inf
                 if spare and isinstance(first, Waiting):
                     busy = LLMError(ErrorKind.OVERLOADED, first.why)
-                    raise busy  # that is no failure of it
+                    raise busy  # which is not a failure
                 answer = _Answer(events, first)
                 yield answer
         if scope.cancelled_caught:
@@ -242,7 +254,7 @@ async def _attempt(
         raise
     except trio.Cancelled:
         if answer is None and trio.current_time() >= until:
-            error = _silent(until - began)  # by the asker's own clock
+            error = _silent(until - began)  # by the caller's own deadline
         raise
     finally:
         if error is not None:
@@ -254,7 +266,7 @@ async def _attempt(
 
 
 def _silent(seconds: float) -> LLMError:
-    return LLMError(ErrorKind.FIRST_TOKEN, f"it said nothing in {seconds:g} s")
+    return LLMError(ErrorKind.FIRST_TOKEN, f"it sent nothing within {seconds:g} s")
 
 
 @attrs.define(eq=False)
@@ -270,6 +282,7 @@ class _Answer:
         self._ready.append(self._first)
 
     def announce(self, switched: Switched) -> None:
+        """Put this event before the others."""
         self._ready.appendleft(switched)
 
     def __aiter__(self) -> _Answer:

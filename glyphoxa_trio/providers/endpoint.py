@@ -1,8 +1,9 @@
-"""A model server over HTTP: one request, an event stream back (D26).
+"""A model server over HTTP: one request, and its response as an event stream.
 
-What every vendor's link shares: connections and their end, one table of errors, further
-attempts, and the events of an answer, read as they are asked for. Above 300 lines,
-because one request's way is read best in one place.
+It holds what the vendors' links share: connections and their end, one table of errors,
+further attempts, and the events of an answer, read as the caller asks for them.
+
+Above 300 lines, because one request's way is read best in one place.
 """
 
 from __future__ import annotations
@@ -37,36 +38,38 @@ from .payloads import encoded
 if TYPE_CHECKING:
     import httpx2
 
-CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
-MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
-MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that comes in one piece
-MAX_LIST: Final = 1024 * 1024  # bytes of what is asked beside answers
-_SHORT: Final = 3.0  # seconds; a server that asks for more is not waited for
+# Seconds; the engine limits the time of everything after it.
+CONNECT_TIMEOUT: Final = 5.0
+MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of a response that is not a stream
+MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that is not streamed
+MAX_LIST: Final = 1024 * 1024  # bytes of other pages
+_SHORT: Final = 3.0  # seconds; a server that asks for a longer pause is not waited for
 _SHORTEST: Final = 0.05
 MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
 
 
 @attrs.define(eq=False, kw_only=True)
 class Endpoint:
-    """Where a model is asked.
+    """The address of a model, with its connections.
 
-    Connections are kept for the next round; whoever makes an endpoint closes it
-    with `aclose`.
+    Connections are kept for the next round; close the endpoint with `aclose`.
 
     Args:
-      base_url: as it is shown; ``path`` is what is asked below it.
-      headers: sent with every request; they may hold the key.
-      client: connections to share, closed by their owner. Without one, a client
-        of our own is made on first use; it obeys the proxies of the environment,
-        except for a server on this machine.
-      line: the places there are at the server.
-      patient: wait when the server says that it will have time in a moment; nobody
-        else is there to be asked.
+      base_url: the address, as it is shown.
+      path: the path below it to which requests are sent.
+      api_key: the key, if the server wants one; it is hidden in messages.
+      headers: sent with every request; they may contain the key.
+      client: a client to share, which its owner closes. Without one, a client is made
+        on first use; it obeys the proxies of the environment, except for a server on
+        this machine.
+      line: the places at the server.
+      patient: True waits when the server says that it will have time in a moment,
+        because no other model can be asked.
 
     Raises:
-      ValueError: for an address that is not plain http(s), or that carries
-        credentials or a query (an address is shown; a key belongs in
-        ``api_key``), and for a key that no header can hold.
+      ValueError: for an address that is not plain http(s), or that carries credentials
+        or a query (an address is shown; a key belongs in ``api_key``), and for a key
+        that a header cannot hold.
     """
 
     base_url: str
@@ -86,23 +89,22 @@ class Endpoint:
 
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
-        _kinds()  # loads the client: later it would be on a turn's clock
+        _kinds()  # loads the HTTP client, which would otherwise delay the first turn
 
     def load_by(self, loading: Loading) -> None:
-        """This one has the model loaded."""
+        """Use ``loading`` to load the model before a request."""
         self.loading = loading
 
     @asynccontextmanager
     async def ask(
         self, asked: ModelRequest, assembler: ResponseAssembler
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
-        """One round: entering waits for the headers, leaving hangs up at once.
+        """Open one round: entering waits for the headers, leaving hangs up at once.
 
-        Whoever has to wait for a place is in at once: the first event says why, and
-        those that follow wait; so is who asks for all of an answer in one piece.
-        Cancelled at any point, the connection is closed. A
-        refusal that teaches what the model takes is followed by another attempt
-        (`asking`).
+        If the request has to wait for a place, or is for a whole answer, entering does
+        not wait: the first event says why, and the next ones wait. Cancelling closes
+        the connection at any point. A refusal that teaches what the model accepts is
+        followed by another attempt (`asking`).
 
         Raises:
           LLMError: see `LLM.stream`.
@@ -117,7 +119,7 @@ class Endpoint:
                 yield await self.answer(stack, asked, assembler)
 
     def give_back(self, stack: AsyncExitStack, assembler: ResponseAssembler) -> None:
-        """A place was taken: whoever closes the stack gives it to the next."""
+        """Have the place that was taken given back when the stack closes."""
 
         def leave() -> None:
             if assembler.over and self.loading is not None:
@@ -129,14 +131,17 @@ class Endpoint:
     async def answer(
         self, stack: AsyncExitStack, asked: ModelRequest, assembler: ResponseAssembler
     ) -> AnswerEvents:
-        """The events of an answer, for whoever has a place; the stack hangs up.
+        """Return the events of an answer, for a request that has a place.
+
+        Closing the stack hangs up.
 
         Raises:
           LLMError: see `LLM.stream`.
         """
 
-        # Some servers end a stream at once where they cannot stream, or find the
-        # conversation too long: asked in one piece, they answer or say so.
+        # Some servers end a stream at once if they cannot stream, or find the
+        # conversation too long: asked for a whole answer, they answer or report the
+        # error.
         async def again(ended: bool) -> tuple[httpx2.Response, Payloads]:
             response, payloads = await self._open(asked, assembler, streaming=False)
             if ended and isinstance(payloads, Given):
@@ -151,10 +156,10 @@ class Endpoint:
         return events
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of what is at ``path`` below the address.
+        """Fetch the page at ``path`` below the address; return its status and text.
 
         Raises:
-          LLMError: if nobody answers.
+          LLMError: if the server does not answer.
         """
         import httpx2
 
@@ -170,7 +175,7 @@ class Endpoint:
         return response.status_code, await self._read(response, MAX_LIST)
 
     async def aclose(self) -> None:
-        """Close the connections kept for later; rounds that still run fail."""
+        """Close the kept connections; rounds that still run fail."""
         own, self._own = self._own, None
         if own is not None:
             await own.aclose()
@@ -182,6 +187,11 @@ class Endpoint:
         *,
         streaming: bool = True,
     ) -> tuple[httpx2.Response, Payloads]:
+        """Send the request, with further attempts, until there is an answer.
+
+        Raises:
+          LLMError: see `LLM.stream`.
+        """
         patient = self.patient
         for left in reversed(range(MOST_ATTEMPTS)):
             body = asked.body()
@@ -213,11 +223,12 @@ class Endpoint:
         raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
+        """Send one attempt; return the response, with its body unread."""
         import httpx2
 
         headers = {
             "accept": "text/event-stream",
-            "accept-encoding": "identity",  # compression would buffer the stream
+            "accept-encoding": "identity",  # compression would delay the stream
             "content-type": "application/json",
         }
         with self._translating(), quiet(self._mask.text):
@@ -238,9 +249,9 @@ class Endpoint:
 
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
-            # No proxy reaches a model server on this machine.
+            # A proxy does not reach a model server on this machine.
             local = host in ("localhost", "::1") or host.startswith("127.")
-            # The line has the bound, and leaves room for questions beside it.
+            # The line has the limit; this leaves room for other requests.
             limits = httpx2.Limits(
                 max_connections=None,
                 max_keepalive_connections=max(4, self.line.places // 4),
@@ -251,7 +262,7 @@ class Endpoint:
         return self._own
 
     async def _read(self, response: httpx2.Response, most: int) -> str:
-        """The beginning of an answer that is no stream, as far as it came."""
+        """Return the beginning of a response's body, as far as it arrived."""
         body = bytearray()
         chunks = response.aiter_bytes()
         try:
@@ -266,9 +277,11 @@ class Endpoint:
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
+        """Convert the HTTP client's errors to `LLMError`."""
         try:
             yield
-        except Exception as error:  # border: the HTTP client's, by one table
+        # Border to foreign code: the HTTP client's errors, by one table.
+        except Exception as error:
             for types, kind in _kinds():
                 if isinstance(error, types):
                     words = f"{self.base_url}: {error or type(error).__name__}"
@@ -277,7 +290,7 @@ class Endpoint:
 
 
 async def _a_moment(failure: LLMError) -> bool:
-    """Wait until a busy server has time, if it says that this is soon; else False."""
+    """Wait until a busy server has time, if that is soon; otherwise return False."""
     pause = failure.retry_after
     if pause is None or pause > _SHORT:
         return False
@@ -289,7 +302,7 @@ async def _a_moment(failure: LLMError) -> bool:
 
 @attrs.define(eq=False)
 class _InLine:
-    """The events of an answer for which nothing is sent yet."""
+    """The events of an answer, whose request is not sent yet."""
 
     _endpoint: Endpoint
     _stack: AsyncExitStack
@@ -325,7 +338,7 @@ class _InLine:
 
 @cache
 def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
-    """The one table of the client's errors; the first row that fits holds."""
+    """Return the table of the client's errors; the first row that fits counts."""
     import httpx2
 
     return (

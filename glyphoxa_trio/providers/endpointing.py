@@ -1,14 +1,14 @@
-"""Where somebody begins and ends to speak. Pure.
+"""Detect where a player starts and stops speaking. No I/O.
 
     frames   . . . s s s s s s . s s s . . . . . . . . . . .
-             └─────┘ begins: most of 0.2 s is speech; what was just before counts, too
-                                       └───────────────────┘ ends: 0.6 s of hardly any
+             └─────┘ start: most of 0.2 s is speech; frames just before it are included
+                                       └───────────────────┘ stop: 0.6 s with hardly any
 
-Whether a frame of 30 ms holds speech says a voice activity detector, of which there are
-two, one behind the other. The first is cheap, and takes music, typing and a crowd for
-speech. The second, silero's, does not, and takes 0.85 ms for 32 ms of audio; so it is
-asked only for what the first one calls speech. It holds the interpreter's lock: in a
-thread it would hold the loop up for longer than here.
+A voice activity detector decides whether a frame of 30 ms holds speech. There are two
+of them, one behind the other. The first is cheap, and takes music, typing and a crowd
+for speech. The second, silero, does not, and takes 0.85 ms for 32 ms of audio; so it is
+asked only for frames that the first one calls speech. It holds the interpreter's lock:
+in a thread it would block the event loop for longer than here.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from .speech import SpeechError
 
 RATE: Final = 16_000
 FRAME: Final = 0.03  # seconds
-LONGEST: Final = 30.0  # of one utterance; then it ends, and another one may begin
-BEGIN: Final = 0.15  # of speech, that begins one
-SILENCE: Final = 0.6  # of hardly any speech, that ends one
+# Seconds of one utterance; then it ends, and another one may begin.
+LONGEST: Final = 30.0
+BEGIN: Final = 0.15  # seconds of speech that start an utterance
+SILENCE: Final = 0.6  # seconds with hardly any speech that end one
 
-_BEFORE: Final = 10  # frames that belong to an utterance before it is noticed
+_BEFORE: Final = 10  # frames that belong to an utterance, before its start is detected
 
-# What silero looks at at a time, and how sure it must be. Of one voice it is surer than
-# 0.9 for most of a word, of a crowd of twelve as sure as 0.8 for a tenth of a second.
+# The audio that silero examines at a time, and how sure it must be. For one voice it is
+# surer than 0.9 for most of a word, for a crowd of twelve as sure as 0.8 for a tenth of
+# a second.
 _CHUNK: Final = 1024  # bytes
 _SURE: Final = 0.85
-# After so many frames without what could be speech it rests, and begins anew.
+# After so many frames without possible speech it rests, and starts anew.
 _REST: Final = 10
 
 IsSpeech = Callable[[bytes], bool]
@@ -42,12 +44,12 @@ IsSpeech = Callable[[bytes], bool]
 
 @attrs.frozen(kw_only=True)
 class Endpointing:
-    """How utterances are found. Times are seconds.
+    """The parameters of endpointing. Times are seconds.
 
     Args:
-      begin: so much speech begins one.
-      end: so much of hardly any ends it.
-      silero: ask the second detector, too, of the extra ``vad``.
+      begin: so much speech starts an utterance.
+      end: so much time with hardly any speech ends it.
+      silero: use the second detector as well, from the extra ``vad``.
     """
 
     begin: float = attrs.field(default=BEGIN, validator=attrs.validators.gt(0))
@@ -55,10 +57,10 @@ class Endpointing:
     silero: bool = False
 
     def detector(self) -> IsSpeech:
-        """Whether a frame holds speech, for one microphone.
+        """Return a function that says whether a frame holds speech, for one microphone.
 
         Raises:
-          SpeechError: if it is not installed.
+          SpeechError: if the detector is not installed.
         """
         first = detector()
         return VoicesOnly(first, _silero()) if self.silero else first
@@ -68,9 +70,12 @@ USUAL: Final = Endpointing()
 
 
 def detector(rate: int = RATE) -> IsSpeech:
-    """Whether a frame holds speech, by the detector that comes with `pocketsphinx`: it
-    tells voices from a steady noise, which loudness does not. ``rate`` may also be 8,
-    32 or 48 kHz.
+    """Return the detector that comes with `pocketsphinx`.
+
+    It distinguishes voices from a steady noise, which loudness does not.
+
+    Args:
+      rate: of the audio, in Hz: 16,000, or 8, 32 or 48 kHz.
 
     Raises:
       SpeechError: if it is not installed.
@@ -104,11 +109,11 @@ def _silero() -> Any:
 
 @attrs.define(eq=False)
 class VoicesOnly:
-    """Whether a frame holds a voice, for one microphone.
+    """The two detectors together, for one microphone.
 
     Args:
-      first: whether it may.
-      model: how sure it is of a chunk; it remembers those before.
+      first: says whether a frame may hold a voice.
+      model: returns how sure it is of a chunk; it remembers the chunks before.
     """
 
     _first: IsSpeech
@@ -133,7 +138,7 @@ class VoicesOnly:
 
 @attrs.define(eq=False)
 class Endpointer:
-    """Cuts frames into utterances. ``speaking``: one of them goes on."""
+    """The detector of utterances. ``speaking`` is True during an utterance."""
 
     how: Endpointing = USUAL
     speaking: bool = attrs.field(default=False, init=False)
@@ -152,12 +157,15 @@ class Endpointer:
 
     @property
     def spoken(self) -> float:
-        """Seconds of speech in the utterance that goes on, or was the last."""
+        """Seconds of speech in the current utterance, or in the last one."""
         return self._speech * FRAME
 
     def feed(self, frame: bytes, speech: bool) -> bytes:
-        """What of the audio is known to belong to an utterance now, and was not before:
-        nothing while nobody speaks."""
+        """Return the audio that is now known to belong to an utterance.
+
+        That is nothing while no utterance is detected. At the start it includes the
+        frames just before; each frame is returned once.
+        """
         self._recent.append((frame, speech))
         if self.speaking:
             self._frames += 1
@@ -173,17 +181,19 @@ class Endpointer:
         return b"".join(before)
 
     def end(self) -> None:
-        """The utterance is over, if there is one; what comes is none of it."""
+        """End the utterance, if there is one; later frames do not belong to it."""
         self.speaking = False
         self._recent.clear()
 
     def _over(self) -> bool:
+        """Return whether the utterance has ended."""
         if self._frames * FRAME >= LONGEST:
             return True
-        # At most a click in half a second.
+        # That allows a click in half a second.
         return (
             len(self._recent) >= self._end and self._share(self._end) <= self._end // 10
         )
 
     def _share(self, frames: int) -> int:
+        """Return how many of the last ``frames`` frames hold speech."""
         return sum(speech for _, speech in list(self._recent)[-frames:])

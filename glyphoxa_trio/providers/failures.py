@@ -1,4 +1,4 @@
-"""What goes wrong at a model server, as `LLMError`: one table per source.
+"""Convert the errors of a model server to `LLMError`: one table per source.
 
 The server's own words are quoted, on one line, without the key.
 """
@@ -22,7 +22,7 @@ MAX_EXCERPT: Final = 300  # characters
 
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: ErrorKind.AUTHENTICATION,
-    402: ErrorKind.RATE_LIMITED,  # the account is used up
+    402: ErrorKind.RATE_LIMITED,  # the account has no credit left
     403: ErrorKind.AUTHENTICATION,
     404: ErrorKind.NOT_FOUND,
     405: ErrorKind.NOT_FOUND,
@@ -32,7 +32,7 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     429: ErrorKind.RATE_LIMITED,
 }
 
-# Inside a stream there is no status, but a type or a code in words.
+# An error inside a stream has no status, but a type or a code in words.
 _BY_WORD: Final = (
     ("auth", ErrorKind.AUTHENTICATION),
     ("billing", ErrorKind.RATE_LIMITED),
@@ -60,8 +60,8 @@ _WRONG_KEY: Final = re.compile(
     r"|api key (?:is )?(?:not valid|invalid|expired)",
     re.IGNORECASE,
 )
-# Where refusals repeat the request: the names of such fields, and what stands before
-# it in a message (llama.cpp, vLLM).
+# The places where refusals repeat the request: the names of such fields, and the text
+# that comes before the repetition in a message (llama.cpp, vLLM).
 _ECHOES: Final = frozenset(
     {"input", "ctx", "body", "messages", "request", "prompt", "flagged_input"}
 )
@@ -69,7 +69,7 @@ _ECHO: Final = re.compile(r"; messages = |\binput_value=|['\"]input['\"]: ")
 
 
 def kind_of_status(status: int) -> ErrorKind:
-    """Who must act on an answer that is not the stream we asked for."""
+    """Return the kind of error for the status of a response that is not our stream."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status < 300:
@@ -82,13 +82,13 @@ def kind_of_status(status: int) -> ErrorKind:
 def status_error(
     status: int, headers: Mapping[str, str], body: str, secret: Secret | None = None
 ) -> LLMError:
-    """The error of an HTTP answer. Names in ``headers`` are in lower case."""
+    """Return the error of an HTTP response. Names in ``headers`` are in lower case."""
     parsed = _parsed(body)
     kind = kind_of_status(status)
     if status < 300 and isinstance(parsed, dict) and parsed.get("error"):
         return stream_error(parsed["error"], secret)
     if 300 <= status < 400:
-        words = "the server redirects; give the address it redirects to"
+        words = "the server redirects; configure the address it redirects to"
     elif status < 300:
         words = excerpt(f"not an event stream, but: {_page(body) or body}", secret)
         if _page(body):
@@ -105,7 +105,7 @@ def status_error(
 
 
 def stream_error(error: object, secret: Secret | None = None) -> LLMError:
-    """The error that a server sent in the middle of an answer."""
+    """Return the error that a server sent in the middle of an answer."""
     fields = error if isinstance(error, dict) else {}
     code = str(fields.get("code", ""))
     named = f"{fields.get('type', '')} {code}".strip().lower()
@@ -118,8 +118,10 @@ def stream_error(error: object, secret: Secret | None = None) -> LLMError:
 
 
 def status_of(body: str) -> int | None:
-    """The status that an error in the body of a good answer speaks of; 400 if it does
-    not say. None if the body is no error."""
+    """Return the status of an error in the body of a successful response.
+
+    Returns 400 if the error names none, and None if the body is no error.
+    """
     parsed = _parsed(body)
     error = parsed.get("error") if isinstance(parsed, dict) else None
     if not error:
@@ -129,22 +131,26 @@ def status_of(body: str) -> int | None:
 
 
 def message_of(body: str) -> str:
-    """The message of a refusal, for people."""
+    """Return the message of a refusal, for people."""
     return _words(_parsed(body)) or _page(body) or body
 
 
 def refusal(body: str) -> str:
-    """All that a refusal says, without what it repeats of the request: somebody else
-    has said that."""
+    """Return all words of a refusal, without what it repeats of the request.
+
+    The repetition is not the server's words, and must not be judged as such.
+    """
     parsed = _parsed(body)
     said = [body] if parsed is None else _said("", parsed, depth=8)
     return "\n".join(_ECHO.split(text, maxsplit=1)[0] for text in said)
 
 
 def excerpt(text: str, secret: Secret | None = None) -> str:
-    """``text`` on one line, cut, without control characters or the secret, or any
-    other that the runtime has."""
-    if secret is not None:  # our own is hidden however short it is
+    """Return ``text`` on one line, cut to `MAX_EXCERPT` characters.
+
+    Control characters, ``secret`` and all other secrets of the runtime are removed.
+    """
+    if secret is not None:  # our own secret is hidden, however short it is
         text = text.replace(secret.reveal(), str(secret))
     text = cleaned(Mask.around(secret).text(text))[: 10 * MAX_EXCERPT]
     text = "".join(mark if mark.isprintable() else " " for mark in text)
@@ -153,7 +159,7 @@ def excerpt(text: str, secret: Secret | None = None) -> str:
 
 
 def _page(body: str) -> str:
-    """A web page in a few words: nobody reads its source. Empty if it is none."""
+    """Describe a web page in a few words; empty if ``body`` is none."""
     if not re.match(
         r"\ufeff?\s*<(?:!doctype\s+html|html|head|body)\b", body, re.IGNORECASE
     ):
@@ -170,7 +176,7 @@ def _parsed(body: str) -> object:
 
 
 def _words(error: object) -> str:
-    """The message of an error, wherever the server keeps it."""
+    """Return the message of an error, wherever the server keeps it."""
     for _ in range(4):
         if isinstance(error, list) and error:
             error = error[0]  # Gemini sends a list of one
@@ -183,7 +189,9 @@ def _words(error: object) -> str:
 
 
 def _said(key: str, value: object, *, depth: int) -> Iterator[str]:
-    if key == "raw" and isinstance(value, str):  # OpenRouter: the words of another one
+    """Yield the texts of a refusal, with their keys, without repetitions."""
+    # OpenRouter: the words of another server.
+    if key == "raw" and isinstance(value, str):
         value = _parsed(value) or value
     if not depth:
         return
@@ -199,17 +207,20 @@ def _said(key: str, value: object, *, depth: int) -> Iterator[str]:
 
 
 def _kind_of(status: int, words: str) -> ErrorKind:
-    """Who must act on a refusal, which may say more than its status does."""
+    """Return the kind of a refusal, which may say more than its status does."""
     kind = kind_of_status(status)
     if status == 403 and words.strip() and not _KEY.search(words):
-        kind = ErrorKind.BAD_REQUEST  # of a region, or for what was said
+        kind = ErrorKind.BAD_REQUEST  # refused for a region, or for what was said
     elif status == 400 and _WRONG_KEY.search(words):
         kind = ErrorKind.AUTHENTICATION  # Gemini
     return kind_of_refusal(kind, words)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, as the server says. A date is read by its own clock."""
+    """Return the seconds to wait, as the server says; None if it does not.
+
+    A date is compared with the server's own clock.
+    """
     text = headers.get("retry-after", "").strip()
     try:
         seconds = float(text)

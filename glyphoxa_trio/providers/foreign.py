@@ -1,9 +1,9 @@
-"""A model's link that somebody else wrote, kept from holding a turn.
+"""A wrapper for a custom model's code, so that it cannot block a turn.
 
-It may shield itself from cancellation, in its stream or while it is hung up on. So it
-runs as a flight of the runtime's: the turn hears it through a channel that holds
-nothing, and leaves it when it likes. Requests that do not stop are counted, and beyond
-a bound the link is asked no more until they have.
+Custom code may shield itself from cancellation, in its stream or while it is being
+closed. So a request runs as a task of the runtime: the turn receives events through a
+channel without a buffer, and leaves at any time. Requests that do not stop are counted,
+and beyond a limit the model is not asked until some have stopped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from glyphoxa_trio.errors import TooManyFlights
 
 from .llm import LLM, ErrorKind, LLMError, LLMEvent, LLMRequest
 
-FAREWELL: Final = 1.0  # seconds to be hung up on in good order
-MOMENT: Final = 0.02  # seconds for that if the turn is interrupted
-MOST_LEFT: Final = 8  # requests that do not stop; then the next one is refused
+FAREWELL: Final = 1.0  # seconds for a request to end in order
+MOMENT: Final = 0.02  # seconds for the same, if the turn is interrupted
+MOST_LEFT: Final = 8  # requests that do not stop; beyond that the next one is refused
 
 
 @attrs.define(eq=False)
@@ -31,8 +31,9 @@ class Foreign:
     """An `LLM` around another one.
 
     Args:
-      nursery: where its requests run. It outlives the turns.
-      warn: told of the first one that does not stop.
+      llm: the custom model.
+      nursery: runs its requests. It must outlive the turns.
+      warn: called about the first request that does not stop.
     """
 
     _llm: LLM
@@ -51,14 +52,16 @@ class Foreign:
 
     @property
     def spoken_by(self) -> LLM:
-        """The link itself."""
+        """The wrapped model itself."""
         return self._llm
 
     @asynccontextmanager
     async def stream(
         self, request: LLMRequest
     ) -> AsyncGenerator[AsyncIterator[LLMEvent]]:
-        """As `LLM.stream`. Leaving takes a second at most, and a moment if cancelled.
+        """Open a round as `LLM.stream`.
+
+        Leaving takes at most 1 s, and 20 ms if cancelled.
 
         Raises:
           LLMError: `OVERLOADED`, if earlier requests do not stop.
@@ -88,7 +91,7 @@ class Foreign:
                     await flight.settled()
 
     async def _watch(self, flight: SharedTask[None]) -> None:
-        """See that a request stops which nobody hears any more."""
+        """Warn if a request that the turn has left does not stop."""
         with trio.move_on_after(FAREWELL) as farewell:
             await flight.settled()
         if farewell.cancelled_caught:
@@ -98,8 +101,8 @@ class Foreign:
         if not self._warned:
             self._warned = True
             self._warn(
-                f"{self.label}: a request to it does not stop when it is hung up on"
-                f" (does its link shield itself?); with {MOST_LEFT} of them the next"
+                f"{self.label}: a request to it does not stop when it is cancelled"
+                f" (does its code shield itself?); after {MOST_LEFT} of them the next"
                 " one is refused"
             )
 
@@ -109,6 +112,7 @@ class Foreign:
         heard: _Heard,
         send: trio.MemorySendChannel[LLMEvent],
     ) -> None:
+        """Run the request, and send its events to the turn."""
         try:
             async with self._llm.stream(request) as events:
                 try:
@@ -117,12 +121,12 @@ class Foreign:
                             await send.send(event)
                         heard.over = True
                 except trio.BrokenResourceError:
-                    pass  # nobody hears it any more
+                    pass  # the turn has left
                 except Exception as error:
                     heard.error = error
                 finally:
                     send.close()
-        except Exception as error:  # on entering; or it was hung up on, and complains
+        except Exception as error:  # an error on entering, or while closing
             heard.error = heard.error or error
         finally:
             send.close()
@@ -130,12 +134,12 @@ class Foreign:
 
 @attrs.define(eq=False)
 class _Heard:
-    """The events of one request, on the turn's side."""
+    """The events of one request, as the turn receives them."""
 
     _receive: trio.MemoryReceiveChannel[LLMEvent]
     hearing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     error: Exception | None = attrs.field(default=None, init=False)
-    over: bool = attrs.field(default=False, init=False)  # the link has no more events
+    over: bool = attrs.field(default=False, init=False)  # the model has no more events
     flight: SharedTask[None] = attrs.field(init=False)
 
     def __aiter__(self) -> _Heard:
@@ -147,13 +151,14 @@ class _Heard:
         except trio.EndOfChannel:
             if self.over:
                 raise StopAsyncIteration from None
-            if self.error is None:  # it raised what is no `Exception`
+            # The code raised something that is not an `Exception`.
+            if self.error is None:
                 result = await self.flight.settled()
-                text = f"its link failed: {getattr(result, 'error', None)}"
+                text = f"its code failed: {getattr(result, 'error', None)}"
                 self.error = LLMError(ErrorKind.MALFORMED, text)
             raise self.error from None
 
     def leave(self) -> None:
-        """Nothing more is heard; what is below is left in good order."""
-        self.hearing.cancel("the turn has left it")
+        """Receive no more events; the request is closed in order."""
+        self.hearing.cancel("the turn has ended the request")
         self._receive.close()

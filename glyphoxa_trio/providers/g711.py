@@ -1,8 +1,9 @@
-"""G.711, the sound of telephones: PCM16 at 8 kHz as one byte a sample, and back. Pure.
+"""G.711, the encoding of telephones: PCM16 at 8 kHz as one byte a sample. No I/O.
 
 Both laws are a logarithm in eight segments of sixteen steps. A byte stands for the
-middle of its step, so what was decoded becomes the same byte again, but for the second
-of the two zeros of the µ-law. Both ways are tables, which are computed once.
+middle of its step, so decoded audio is encoded to the same bytes again, except for the
+second of the two zeros of the µ-law. Both directions use tables, which are computed
+once.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from functools import cache
 from typing import Final
 
 RATE: Final = 8_000  # Hz
-PCM: Final = "pcm"  # what sound is if it is not G.711
+PCM: Final = "pcm"  # the encoding of audio that is not G.711
 
 
 class Law(StrEnum):
-    """Which G.711: PCMU (µ-law: North America, Japan) or PCMA (A-law: elsewhere)."""
+    """A variant of G.711.
+
+    PCMU is the µ-law of North America and Japan, PCMA the A-law of other countries.
+    """
 
     PCMU = "pcmu"
     PCMA = "pcma"
 
 
 def law_of(encoding: str, rate: int) -> Law | None:
-    """The law of sound of that encoding and rate; None for PCM.
+    """Return the law of audio with that encoding and rate; None for PCM.
 
     Raises:
-      ValueError: for an encoding that is none, and for G.711 at another rate.
+      ValueError: for an unknown encoding, and for G.711 at another rate than 8 kHz.
     """
     if encoding == PCM:
         return None
@@ -40,7 +44,7 @@ def law_of(encoding: str, rate: int) -> Law | None:
 
 
 def decoded(data: bytes, law: Law) -> bytes:
-    """PCM16, little endian, of G.711."""
+    """Decode G.711 to PCM16, little endian."""
     low, high = _halves(law)
     pcm = bytearray(2 * len(data))
     pcm[0::2] = data.translate(low)
@@ -49,7 +53,7 @@ def decoded(data: bytes, law: Law) -> bytes:
 
 
 def encoded(pcm: bytes, law: Law) -> bytes:
-    """G.711 of PCM16, little endian.
+    """Encode PCM16, little endian, as G.711.
 
     Raises:
       ValueError: for half a sample.
@@ -63,7 +67,7 @@ def encoded(pcm: bytes, law: Law) -> bytes:
 
 
 def value_of(code: int, law: Law) -> int:
-    """The sample that a byte stands for."""
+    """Return the sample that a byte stands for."""
     if law is Law.PCMU:
         code ^= 0xFF
         segment, step = code >> 4 & 7, code & 15
@@ -76,7 +80,7 @@ def value_of(code: int, law: Law) -> int:
 
 
 def code_of(sample: int, law: Law) -> int:
-    """The byte in whose step the sample is; one that is too loud is the loudest."""
+    """Return the byte of the step that contains a sample; louder ones are clipped."""
     if law is Law.PCMU:
         size = min(abs(sample) >> 2, 8158) + 33  # so every segment begins at 33 << n
         segment = size.bit_length() - 6
@@ -90,15 +94,16 @@ def code_of(sample: int, law: Law) -> int:
 
 @cache
 def _halves(law: Law) -> tuple[bytes, bytes]:
-    """The low and the high byte of the sample of each byte."""
+    """Return the low and the high byte of the sample, by its G.711 byte."""
     values = [value_of(code, law) & 0xFFFF for code in range(256)]
     return bytes(x & 0xFF for x in values), bytes(x >> 8 for x in values)
 
 
 @cache
 def _codes(law: Law) -> bytes:
-    """The byte of each sample, by the sample's 16 bits without a sign."""
-    # Samples that differ in the last two bits are in one step, and the sign is one bit.
+    """Return the G.711 byte of each sample, by the sample's 16 bits without a sign."""
+    # Samples that differ only in the last two bits share a step, and the sign is one
+    # bit.
     above = b"".join(bytes([code_of(size << 2, law)]) * 4 for size in range(8192))
     below = bytes(code ^ 0x80 for code in above[1:] + above[-1:])
     return above + below[::-1]

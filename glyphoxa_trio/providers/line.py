@@ -1,10 +1,11 @@
-"""The line in front of a model's server: who is asked now, and who waits.
+"""The queue in front of a model's server: a limit of requests at a time, and loading.
 
-A server that gets more requests than it works on keeps them waiting itself, and nobody
-can tell that from silence. So each has as many places as it is given, and who comes
-next waits here, in order. A model on a machine of one's own is loaded first: by a
-request that is nobody's turn, so that no turn's end hangs up on it. Some servers stop
-loading when they are hung up on.
+A server that gets more requests than it works on keeps them waiting itself, and its
+silence does not tell that from a fault. So each server has a number of places, and the
+next request waits here, in order.
+
+A local model is loaded first, by a request that belongs to no turn, so that the end of
+a turn does not cancel it. Some servers stop loading when the connection is closed.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ MOST_WAITING: Final = 1_024
 PLACES: Final = 64
 
 IDLE: Final = 240.0  # seconds after which a server may have unloaded a model
-PAUSE: Final = 2.0  # seconds between two attempts to have it loaded
-_WORTH_TELLING: Final = 0.5  # seconds
+PAUSE: Final = 2.0  # seconds between two attempts to load a model
+_WORTH_TELLING: Final = 0.5  # seconds; a shorter loading is not reported
 _LOADING: Final = 503  # the status of llama-server while it loads
 
 
 @attrs.define(eq=False, kw_only=True)
 class Loading:
-    """Has a model loaded, in the background.
+    """The loading of one model, in the background.
 
-    It is loaded when it has answered, and not before. While its server says that it is
-    not ready, or is not there, it is asked again after a pause; nobody is kept waiting
-    for a server that is not there.
+    The model is loaded when it has answered, and not before. While its server reports
+    that it is not ready, or cannot be reached, it is asked again after a pause;
+    requests do not wait for a server that cannot be reached.
 
     Args:
-      nursery: where the request runs that loads it. It outlives the turns.
-      ask: makes that request, and returns when there is an answer to it.
-      label: the model's, for people.
-      tell: told when it is being loaded, and when it is there.
+      nursery: runs the loading request. It must outlive the turns.
+      ask: sends that request, and returns when there is an answer to it.
+      label: the model's name, for people.
+      tell: called when the model is being loaded, and when it is loaded.
       within: seconds that this may take.
     """
 
@@ -50,25 +51,29 @@ class Loading:
     tell: Callable[[str], None]
     within: float
     _runs: bool = attrs.field(default=False, init=False)
-    _loads: bool = attrs.field(default=False, init=False)  # it is worth waiting for
+    # True while it is worth waiting for.
+    _loads: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)
     _used: float = attrs.field(default=float("-inf"), init=False)
-    _next: float = attrs.field(default=float("-inf"), init=False)  # attempt
+    _next: float = attrs.field(default=float("-inf"), init=False)  # of the next attempt
     _lot: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
 
     @property
     def waiting(self) -> int:
-        """How many wait until it is loaded."""
+        """The number of requests that wait until the model is loaded."""
         return len(self._lot)
 
     def use(self) -> None:
-        """It has just answered, so it is loaded."""
+        """Note that the model has just answered, so it is loaded."""
         self._used = trio.current_time()
 
     def begin(self) -> bool:
-        """Have it loaded if it may not be. Whether it is being loaded."""
+        """Start loading if the model may not be loaded.
+
+        Returns whether it is being loaded.
+        """
         now = trio.current_time()
         if not self._runs and now - self._used >= IDLE and now >= self._next:
             self._runs = self._loads = True
@@ -76,11 +81,12 @@ class Loading:
         return self._loads
 
     async def wait(self) -> None:
-        """Wait while it is being loaded."""
+        """Wait while the model is being loaded."""
         while self.begin():
             await self._lot.park()
 
     async def _load(self) -> None:
+        """Load the model, within its time, and report that."""
         begun = trio.current_time()
         self._told = False
         loaded = False
@@ -94,7 +100,8 @@ class Loading:
                 self._tell(f"{self.label} is ready, after {took:.1f} s")
             elif limit.cancelled_caught and self._told:
                 self._tell(
-                    f"{self.label} was not loaded in {self.within:g} s (cold_start_ms)"
+                    f"{self.label} was not loaded within {self.within:g} s"
+                    " (cold_start_ms sets the time)"
                 )
         finally:
             self._runs = False
@@ -102,19 +109,20 @@ class Loading:
             self._let_on()
 
     async def _loaded(self) -> bool:
-        """Ask until it answers; False if it fails in a way that no waiting mends."""
+        """Ask until the model answers; return False if waiting would not help."""
         while (failure := await self._attempt()) is not None:
             if failure.kind is ErrorKind.UNREACHABLE:
                 self._let_on()
             elif failure.status == _LOADING:
                 self._tell_of_it()
             else:
-                return False  # the turns will say what is wrong
+                return False  # the turns will report the fault
             await trio.sleep(PAUSE)
             self._loads = True
         return True
 
     async def _attempt(self) -> LLMError | None:
+        """Send the request once; return its failure, None if it was answered."""
         failure: LLMError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_in_a_while)
@@ -122,26 +130,32 @@ class Loading:
                 await self.ask()
             except LLMError as error:
                 failure = error
-            except Exception as error:  # border: one request, which is nobody's turn
+            # Border to foreign code: a request that belongs to no turn.
+            except Exception as error:
                 failure = LLMError(ErrorKind.MALFORMED, repr(error))
             nursery.cancel_scope.cancel("it is over")
         return failure
 
     async def _tell_in_a_while(self) -> None:
+        """Report the loading after a while."""
         await trio.sleep(_WORTH_TELLING)
         self._tell_of_it()
 
     def _tell_of_it(self) -> None:
+        """Report the loading, once."""
         if not self._told:
             self._told = True
             self._tell(f"{self.label} is being loaded …")
 
     def _let_on(self) -> None:
+        """Let the waiting requests go on."""
         self._loads = False
         self._lot.unpark_all()
 
     def _tell(self, text: str) -> None:
-        with suppress(Exception):  # border: whoever listens ends no request
+        """Report a text; errors of the listener are ignored."""
+        # Border to foreign code: a listener's error must not end a request.
+        with suppress(Exception):
             self.tell(text)
 
 
@@ -150,7 +164,8 @@ class RequestSlots:
     """The places at one server, for all of its models.
 
     Args:
-      models: those of them that are loaded when they are asked, by their names.
+      places: how many requests it may work on at a time.
+      models: its models that are loaded on demand, by their names.
     """
 
     places: int = attrs.field(default=PLACES, validator=attrs.validators.ge(1))
@@ -161,10 +176,10 @@ class RequestSlots:
     )
 
     def enter_nowait(self, loading: Loading | None = None) -> str:
-        """Take a place, or say why there is none now.
+        """Take a place and return ""; or return why there is none now.
 
         Raises:
-          LLMError: `OVERLOADED`, if too many wait already.
+          LLMError: `OVERLOADED`, if too many requests wait already.
         """
         waiting = len(self._lot)
         if loading is not None and loading.begin():
@@ -173,8 +188,9 @@ class RequestSlots:
             self._taken += 1
             return ""
         else:
-            word = "place at it is" if self.places == 1 else "places at it are"
-            why = f"all {self.places} {word} taken, which is places"
+            many = f"all {self.places} places at it are taken"
+            taken = "its only place is taken" if self.places == 1 else many
+            why = f"{taken} (places sets their number)"
         if waiting >= MOST_WAITING:
             text = f"{MOST_WAITING} requests wait for it already: {why}"
             raise LLMError(ErrorKind.OVERLOADED, text)
@@ -185,16 +201,20 @@ class RequestSlots:
         self._taken += 1
 
     async def enter(self, loading: Loading | None = None) -> None:
-        """Wait for the model, then for a place, and take it, in order."""
+        """Wait for the model, then for a place, and take it, in order.
+
+        If cancelled, no place is taken.
+        """
         if loading is not None:
             await loading.wait()
         if self._taken >= self.places or self._lot:
-            await self._lot.park()  # whoever lets this one in has taken its place
+            # The request that wakes this one has taken its place for it.
+            await self._lot.park()
         else:
             self._taken += 1
 
     def leave(self) -> None:
-        """Give a place back, to whoever waits longest for it."""
+        """Give a place back, or pass it to the request that has waited longest."""
         self._taken -= 1
         if self._lot and self._taken < self.places:
             self._taken += 1

@@ -1,9 +1,9 @@
-"""The seam between a vendor's wire and the socket under it: messages, free of I/O.
+"""The interface between a vendor's wire and the socket under it: messages, no I/O.
 
-A `VendorWire` is what one vendor says over one socket: a codec and a state machine. It
-knows no socket, no task and no clock; whoever carries it (`live_socket`) feeds it
-commands, messages and the time, and sends what it wants sent. That order is the
-whole of the protocol::
+A `VendorWire` implements one vendor's protocol for one socket: a codec and a state machine.
+It uses no socket, no task and no clock. The code that runs it (`live_socket`) passes in
+commands, messages and the time, and sends the frames. That order is the whole
+interface::
 
     wire.opening(now)                  # once, after the upgrade
     events = wire.receive(message, now)
@@ -32,60 +32,60 @@ RETRYABLE: Final = frozenset(
         ErrorKind.SILENCE,
     }
 )
-"""After these the same setup may work on a new socket."""
+"""The kinds after which the same setup may work on a new socket."""
 
 
 class Lane(StrEnum):
-    """In which order a frame leaves.
+    """The order in which frames are sent.
 
-    A wedged or slow peer makes frames wait. Control must not wait behind a second
-    of audio, and audio that waits for long is of no use to anybody; but the end of
-    an utterance must not overtake the utterance.
+    A slow server makes frames wait. Control must not wait behind a second of audio, and
+    audio that has waited for long is of no use; but the end of an utterance must not
+    overtake the utterance.
     """
 
     CONTROL = "control"  # before all audio that waits
     AUDIO = "audio"  # may be dropped, the oldest first
-    # After the audio that came before it, which is not dropped any more; and
-    # before whatever comes after it.
+    # After the audio before it, which is not dropped any more; and before whatever
+    # follows.
     AFTER_AUDIO = "after_audio"
 
 
 @attrs.frozen
 class Frame:
-    """One message to be sent: text, or bytes for a binary one."""
+    """One message to send: text, or bytes for a binary one."""
 
     data: str | bytes
     lane: Lane = Lane.CONTROL
 
 
 class VendorWire(Protocol):
-    """One vendor's side of one socket. Nothing here waits."""
+    """One vendor's protocol for one socket. No method waits."""
 
     @property
     def ready(self) -> bool:
-        """Whether the socket is set up: `Ready` was among the events.
+        """True once the socket is set up: `Ready` was among the events.
 
-        Frames that `send` made before wait for it, in their order; those of the
-        other methods do not, since they are what sets it up.
+        Frames that `send` made before wait for that, in their order; those of the other
+        methods do not, since they set it up.
         """
         ...
 
     @property
     def alarm(self) -> float | None:
-        """When to `wake` it, on the clock of ``now``; None for not at all."""
+        """When to `wake` it, on the clock of ``now``; None for never."""
         ...
 
     @property
     def unknown(self) -> Mapping[str, int]:
-        """What came and is not known, counted by name. Its keys are bounded."""
+        """Counts of unknown things that arrived, by name; the names are limited."""
         ...
 
     def opening(self, now: float) -> None:
-        """The socket is open: queue what the client says first, if anything."""
+        """Queue the client's first messages, if any: the socket is open."""
         ...
 
     def send(self, command: Command, now: float) -> None:
-        """Do as the command says, now or as soon as the wire allows it.
+        """Carry out a command, now or as soon as the protocol allows it.
 
         Raises:
           ValueError: if this wire never allows it. Nothing has changed then.
@@ -93,22 +93,22 @@ class VendorWire(Protocol):
         ...
 
     def receive(self, message: str | bytes, now: float) -> list[Event]:
-        """What a message means. Whatever a server sends, this raises nothing but:
+        """Return the events of a message. Bad messages do not raise.
 
         Raises:
-          LinkClosed: the server has said that the session is over; the socket is
-            closed, and the reader is told this after all events before it.
+          LinkClosed: if the server has ended the session; the socket is closed, and the
+            caller of `Link.receive` gets this after all events before it.
         """
         ...
 
     def wake(self, now: float) -> list[Event]:
-        """The `alarm` was reached.
+        """Run the step for which the `alarm` was set, and return its events.
 
         Raises:
-          LinkClosed: the server has been silent for too long to go on.
+          LinkClosed: if the server has been silent for too long.
         """
         ...
 
     def outgoing(self) -> list[Frame]:
-        """The frames to be sent since the last time, oldest first."""
+        """Return the frames to send since the last time, oldest first."""
         ...

@@ -1,9 +1,8 @@
-"""The contract of a language model: one request, one stream of frozen events.
+"""The interface of a language model: one request, one stream of frozen events.
 
-A stream is a context manager, so that leaving the block closes the connection
-at once: that is how a turn is interrupted. Limits on a model's time (D0) are
-the engine's; a provider never waits on its own for a model to come back, and
-never retries after its first event.
+A stream is a context manager: leaving the block closes the connection at once, which is
+how a turn is interrupted. The engine limits a model's time; a provider does not wait
+for a model to come back, and does not retry after its first event.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 @attrs.frozen(kw_only=True)
 class Verbatim:
-    """A response as its model wants to be told it again while the turn goes on: with
-    its thoughts, signed. ``model`` is whose it is; nobody else reads ``content``.
+    """A response in the form in which its model wants it back during the turn.
+
+    It contains the model's thoughts, signed. ``model`` is the model that wrote it; only
+    that model reads ``content``.
     """
 
     model: str
@@ -33,9 +34,9 @@ class Verbatim:
 class Message:
     """One message of a conversation, in the common chat roles.
 
-    An ``assistant`` message may carry tool calls; each is answered by one
-    ``tool`` message with its ``call_id``, before anything else is said. What it may
-    have ``verbatim`` says the same once more, for the model that wrote it.
+    An ``assistant`` message may carry tool calls; each is answered by one ``tool``
+    message with its ``call_id``, before any other message. ``verbatim`` holds the same
+    message once more, for the model that wrote it.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -57,14 +58,14 @@ class ToolSpec:
 
 @attrs.frozen(kw_only=True)
 class LLMRequest:
-    """Everything a model is told for one round.
+    """All that a model is told for one round.
 
-    ``tools_forbidden`` asks for an answer in words: ``tool_choice: none`` where
-    the wire has it. The tools stay listed then, so that the history's calls
-    keep their meaning and the prompt's prefix stays the same.
+    ``tools_forbidden`` requests an answer in words: ``tool_choice: none`` where the
+    protocol has it. The tools stay listed then, so that the calls in the history keep
+    their meaning and the prompt's prefix stays the same.
 
-    The last message may be the ``assistant``'s own: then its answer has begun with
-    that, and what it writes goes on from there (D23c).
+    The last message may be the ``assistant``'s own: then that is the beginning of its
+    answer, and the model continues from there.
     """
 
     messages: tuple[Message, ...]
@@ -81,9 +82,9 @@ class TextChunk:
 
 @attrs.frozen
 class CallReady:
-    """A tool call, complete; its arguments are as the model wrote them.
+    """A complete tool call; its arguments are as the model wrote them.
 
-    Ids are unique within a response: a provider mends those that are not.
+    Ids are unique within a response: a provider replaces those that are not.
     """
 
     call: ToolCall
@@ -91,18 +92,19 @@ class CallReady:
 
 @attrs.frozen
 class Working:
-    """The model is at work on something that is not shown: thoughts, arguments.
+    """A sign that the model is working on something that is not shown.
 
-    It says that the stream is alive, so that nobody takes it for silent.
+    That may be thoughts or arguments. The event shows that the stream is alive.
     """
 
 
 @attrs.frozen
 class Waiting:
-    """The request is not sent yet: all places at the server are taken, or the model is
-    being loaded. Without a ``why`` it is sent now. Before all else.
+    """A sign that the request is not sent yet. Comes before all other events.
 
-    ``whole``: it is sent now, and nothing is heard before all of the answer is there.
+    All places at the server are taken, or the model is being loaded; ``why`` says
+    which. An empty ``why`` means that the request is sent now. ``whole`` means that it
+    is sent now and that nothing arrives before the whole answer is there.
     """
 
     why: str = ""
@@ -111,8 +113,9 @@ class Waiting:
 
 @attrs.frozen(kw_only=True)
 class Switched:
-    """Another model answers than the one that is asked first, and why. Before all
-    else, and of a chain only.
+    """A sign that another model than the first one answers, with the reason.
+
+    Comes before all other events, and only from a chain.
     """
 
     model: str
@@ -122,11 +125,12 @@ class Switched:
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens of one response. ``cached_tokens`` are those of the input that a cache
-    had; ``model`` is the name under which it has a price.
+    """The tokens of one response.
 
-    The ``audio`` tokens are those of each that are sound, and not text. ``audio_time``
-    is seconds of audio, for a model that is paid by the minute.
+    ``cached_tokens`` are the part of the input that a cache had; ``model`` is the name
+    under which it has a price. The ``audio`` tokens are the part of each that is audio,
+    not text. ``audio_time`` is seconds of audio, for a model that is paid by the
+    minute.
     """
 
     input_tokens: int = 0
@@ -140,6 +144,8 @@ class Usage:
 
 
 class FinishReason(StrEnum):
+    """The reasons why a model ends an answer."""
+
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
@@ -148,9 +154,10 @@ class FinishReason(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """The model is done; nothing follows.
+    """The model has finished; nothing follows.
 
-    ``verbatim``: what it wants back with the answers to its calls, if it does.
+    ``verbatim`` is what the model wants back with the results of its calls, if
+    anything.
     """
 
     reason: FinishReason = FinishReason.STOP
@@ -162,27 +169,27 @@ LLMEvent = TextChunk | CallReady | Working | Waiting | Switched | Finished
 
 
 class ErrorKind(StrEnum):
-    """Who must act on a model's failure."""
+    """The kinds of model failures; each says who must act."""
 
-    UNREACHABLE = "unreachable"  # nobody answers at that address
+    UNREACHABLE = "unreachable"  # no server at that address
     AUTHENTICATION = "authentication"  # key missing, wrong or not allowed
     NOT_FOUND = "not_found"  # no such model or path
-    BAD_REQUEST = "bad_request"  # the server does not take what we sent
-    CONTEXT_FULL = "context_full"  # the conversation is longer than the model takes
+    BAD_REQUEST = "bad_request"  # the server does not accept the request
+    CONTEXT_FULL = "context_full"  # the conversation is longer than the model's context
     RATE_LIMITED = "rate_limited"  # 429, quota
     OVERLOADED = "overloaded"  # 5xx
     INTERRUPTED = "interrupted"  # the stream ended halfway
-    MALFORMED = "malformed"  # what came is not the protocol
-    FIRST_TOKEN = "first_token"  # D0: no first event in time
-    SILENCE = "silence"  # D0: the stream went quiet
-    TURN = "turn"  # D0: the model's time for the turn is used up
-    TOO_LONG = "too_long"  # the answer has no end, or none in sight
+    MALFORMED = "malformed"  # the response breaks the protocol
+    FIRST_TOKEN = "first_token"  # no first event in time
+    SILENCE = "silence"  # the stream stopped for too long
+    TURN = "turn"  # the model's time for the turn is used up
+    TOO_LONG = "too_long"  # the answer does not end
 
 
 class LLMError(GlyphoxaError):
     """The model did not answer. The message is for people and holds no secret.
 
-    ``status`` is that of the answer over HTTP, if there was one.
+    ``status`` is that of the HTTP response, if there was one.
     """
 
     def __init__(
@@ -201,7 +208,7 @@ class LLMError(GlyphoxaError):
 
 
 class LLM(Protocol):
-    """A model that can be spoken to. ``label`` says which, for people."""
+    """A language model. ``label`` names it, for people."""
 
     @property
     def label(self) -> str: ...
@@ -209,7 +216,7 @@ class LLM(Protocol):
     def stream(
         self, request: LLMRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
-        """Start one round. Entering connects; leaving the block hangs up.
+        """Start one round. Entering connects; leaving the block closes the connection.
 
         Raises:
           LLMError: on entering or while iterating. A stream that ends without

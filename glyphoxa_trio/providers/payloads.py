@@ -1,6 +1,6 @@
-"""JSON that another program wrote, read by name; and ours, written so that all read it.
+"""Read JSON of other programs by field, and write JSON that all of them can read.
 
-What is not the protocol is an `LLMError` that quotes it, without the secret.
+Whatever breaks the protocol raises an `LLMError` that quotes it, without the secret.
 """
 
 from __future__ import annotations
@@ -18,46 +18,60 @@ from .failures import excerpt
 from .llm import ErrorKind, LLMError
 
 MAX_CALLS: Final = 64
-# Characters, all calls of a response together: one may write a file of a megabyte.
+# Characters, for all calls of a response together: one may write a file of a megabyte.
 MAX_ARGUMENTS: Final = 2 * 1024 * 1024
 
 
 @attrs.frozen
 class Payloads:
-    """Takes apart what a server sent. ``secret`` is in no error's words."""
+    """The reader of a server's JSON. ``secret`` is removed from the text of errors.
+
+    All methods raise `LLMError` for values of another type.
+    """
 
     secret: Secret | None = None
 
     def parsed(self, data: str) -> dict[str, Any]:
-        """Raises `LLMError` for what is no JSON object, as all methods do."""
+        """Parse a JSON object.
+
+        Raises:
+          LLMError: if it is none.
+        """
         try:
             return self.as_object(json.loads(data), "a chunk")
         except (ValueError, RecursionError):
             raise self.malformed(f"not JSON: {data}") from None
 
     def as_object(self, value: object, what: str) -> dict[str, Any]:
+        """Return ``value`` as an object; ``what`` names it in an error."""
         if isinstance(value, dict):
             return value
         raise self.malformed(f"{what} is not an object")
 
     def as_list(self, value: object, what: str) -> list[Any]:
+        """Return ``value`` as a list, which is empty for None."""
         if value is None or isinstance(value, list):
             return value or []
         raise self.malformed(f"{what} is not a list")
 
     def bounded(self, calls: int, arguments: int) -> None:
-        """Raises if an answer has more calls, or longer ones, than anybody makes."""
+        """Check that an answer has a plausible number and size of calls.
+
+        Raises:
+          LLMError: if it has not.
+        """
         if calls > MAX_CALLS:
             raise self.malformed(f"more than {MAX_CALLS} calls in one answer")
         if arguments > MAX_ARGUMENTS:
             raise self.malformed(f"more than {MAX_ARGUMENTS} characters of arguments")
 
     def malformed(self, detail: str) -> LLMError:
+        """Return an error about data that breaks the protocol."""
         return LLMError(ErrorKind.MALFORMED, excerpt(detail, self.secret))
 
 
 def is_whole(arguments: str) -> bool:
-    """Whether this is a JSON object, closed."""
+    """Return whether a text is a complete JSON object."""
     try:
         return isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
@@ -65,17 +79,19 @@ def is_whole(arguments: str) -> bool:
 
 
 def string(value: object) -> str:
+    """Return ``value`` as well-formed text; empty if it is no text."""
     return well_formed(value) if isinstance(value, str) else ""
 
 
 def count(value: object) -> int:
+    """Return ``value`` as a count; 0 if it is none."""
     return value if type(value) is int and value >= 0 else 0
 
 
 def well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone halves replaced.
+    """Return ``text`` with surrogate pairs joined and lone surrogates replaced.
 
-    JSON may spell half a character; no later request could be encoded with it.
+    JSON can express a lone surrogate, with which no later request could be encoded.
     """
     if text.isascii():
         return text
@@ -83,17 +99,20 @@ def well_formed(text: str) -> str:
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """``body`` as JSON in ASCII, so that no half of a character can break it."""
+    """Encode ``body`` as JSON in ASCII, so that a lone surrogate cannot break it."""
     return json.dumps(body, default=dict).encode("ascii")
 
 
 def refused_fields(
     body: Mapping[str, Any], error: str, dispensable: Collection[str]
 ) -> frozenset[str]:
-    """Which fields of ``body`` an error names that we can do without."""
+    """Return the dispensable fields of ``body`` that an error names."""
     return frozenset(name for name in dispensable if name in body and name in error)
 
 
 def safe_name(name: str) -> str:
-    """What a model once said oddly must not poison every later request."""
+    """Return a name that every server accepts.
+
+    A malformed name of an earlier answer must not make every later request fail.
+    """
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"

@@ -1,8 +1,8 @@
-"""Connections that are read a little at a time.
+"""Read connections in small pieces, so that other tasks can run.
 
-The HTTP client takes apart all that one read has brought before anybody else has a
-turn: 64 KiB of answers that only say "100 Continue", or of pieces of one byte, hold
-everybody up for a third of a second. No model writes so fast that small reads are felt.
+The HTTP client parses all that one read has brought before another task can run: 64 KiB
+of "100 Continue" responses, or of chunks of one byte, block the event loop for a third
+of a second. No model writes so fast that small reads slow it down.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ READ: Final = 512  # bytes at a time; some milliseconds of work at worst
 
 
 def read_in_small_pieces(client: httpx2.AsyncClient) -> httpx2.AsyncClient:
-    """The client, whose connections give others a turn after each few bytes."""
-    # The library has no way to be given one beside proxies; this goes when it has.
+    """Make the client's connections read a few bytes at a time; return the client."""
+    # The library offers no way to set this beside proxies; remove this when it does.
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx2.AsyncHTTPTransport):
             pool = transport._pool
@@ -26,6 +26,8 @@ def read_in_small_pieces(client: httpx2.AsyncClient) -> httpx2.AsyncClient:
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
+    """A network backend whose streams read little at a time."""
+
     def __init__(self, backend: httpcore2.AsyncNetworkBackend) -> None:
         self._backend = backend
 
@@ -40,6 +42,8 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
+    """A stream that reads at most `READ` bytes at a time."""
+
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
 

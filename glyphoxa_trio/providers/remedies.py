@@ -1,6 +1,6 @@
-"""What a person can do when a model does not answer.
+"""Remedies for users when a model does not answer.
 
-To find the right remedy the server may be asked which models it has.
+To find the right remedy, the server may be asked which models it has.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .llm import ErrorKind, LLMError
 
 _MOST_NAMED: Final = 8
 _NAMED: Final = re.compile(r'"(?:id|name)"\s*:\s*"([^"\\]{1,200})"')
-_PIECE: Final = 64 * 1024  # characters looked through before others have their turn
+_PIECE: Final = 64 * 1024  # characters searched before other tasks run
 _LONGEST: Final = 256  # of a name with its key, which may lie across two pieces
 
 
 @attrs.frozen(kw_only=True)
 class Advice:
-    """What there is to say of a kind of server.
+    """Hints about a kind of server.
 
     Args:
-      start: how it is started; empty for those that always run.
-      fetch: how it gets a model, with ``{model}`` in place of the name.
-      key: the variable that its key is usually in.
+      start: the command that starts it; empty for servers that always run.
+      fetch: the command that gets a model, with ``{model}`` in place of the name.
+      key: the variable that usually holds its key.
     """
 
     start: str = ""
@@ -39,7 +39,7 @@ class Advice:
 
 
 class ModelServerHint(Protocol):
-    """Where a model is, and which."""
+    """The server and model that a remedy is about."""
 
     model: str
     base_url: str
@@ -49,15 +49,15 @@ class ModelServerHint(Protocol):
 
 
 async def models_of(link: ModelServerHint, path: str = "/models") -> list[str] | None:
-    """The names of the models at a server; None if it does not say.
+    """Return the names of the models at a server; None if it does not list them.
 
     Raises:
-      LLMError: if nobody answers.
+      LLMError: if the server does not answer.
     """
     status, text = await link.get(path)
     if status != 200 or not text.lstrip("\ufeff \r\n\t").startswith(("{", "[")):
         return None
-    # A vendor's list is large; parsing all of it for the names would hold the loop.
+    # A vendor's list is large; parsing all of it for the names would block the loop.
     found: list[str] = []
     for at in range(0, len(text), _PIECE):
         found += _NAMED.findall(text, at, at + _PIECE + _LONGEST)
@@ -66,7 +66,7 @@ async def models_of(link: ModelServerHint, path: str = "/models") -> list[str] |
 
 
 async def remedy_of(link: ModelServerHint, error: LLMError) -> str:
-    """What a person can do about a failure; empty if nobody knows."""
+    """Return what a user can do about a failure; empty if nothing is known."""
     advice = link.advice
     match error.kind:
         case ErrorKind.UNREACHABLE:
@@ -74,15 +74,16 @@ async def remedy_of(link: ModelServerHint, error: LLMError) -> str:
             return f"is a server running at {link.base_url}?{start}"
         case ErrorKind.AUTHENTICATION:
             key = f": ${{{advice.key}}}" if advice.key else ""
-            return f"the key is api_key{key}"
+            return f"set the key in api_key{key}"
         case ErrorKind.CONTEXT_FULL:
-            return "context_tokens says how long a conversation may be"
+            return "context_tokens sets how long a conversation may be"
         case ErrorKind.NOT_FOUND:
             return await _what_is_there(link)
     return ""
 
 
 async def _what_is_there(link: ModelServerHint) -> str:
+    """Return a remedy for a model or address that was not found."""
     try:
         there = await models_of(link)
         if there is None and not re.search(r"/v\d+(?:beta)?(?:/|$)", link.base_url):
@@ -92,25 +93,25 @@ async def _what_is_there(link: ModelServerHint) -> str:
     except LLMError:
         return ""
     if there is None:
-        return f"no models are listed at {link.base_url}/models: is that the address?"
+        return f"no models are listed at {link.base_url}/models: is the address right?"
     if is_there(link.model, there):
         return ""
     return not_there(link, there)
 
 
 def is_there(model: str, names: list[str]) -> bool:
-    """Whether a server that lists these has the model, under whichever name."""
+    """Return whether a list of names contains the model, in any form of its name."""
     forms = {model, f"{model}:latest", f"models/{model}"}
     return not forms.isdisjoint(names)
 
 
 def not_there(link: ModelServerHint, there: list[str]) -> str:
-    """That a model is not among those that a server has, and what to do."""
+    """Say that a server does not have a model, and what to do."""
     near = [*nearest(link.model, there), *there]
     names = ", ".join([*dict.fromkeys(near)][:_MOST_NAMED])
     more = ", …" if len(there) > _MOST_NAMED else ""
     listed = f"it has {names}{more}" if there else "it has none"
     fetch = link.advice.fetch.format(model=link.model)
-    return f"{link.model!r} is not there: {listed}" + (
+    return f"the server does not have {link.model!r}: {listed}" + (
         f"; get it with `{fetch}`" if fetch else ""
     )

@@ -1,13 +1,14 @@
-"""The contract of a speech-to-speech model: commands in, events out, one socket.
+"""The interface of a speech-to-speech model: commands in, events out, one socket.
 
-A `RealtimeLink` is one socket and knows only what is legal on it. What belongs together
-over several sockets - history, owed calls, epochs, policies - is not here: it is
-the NPC session's. So a provider never waits, never retries, never decides: it
-says what happened and what the wire allows (`Capabilities`).
+A `RealtimeLink` is one socket and only knows which commands are legal on it. State over several
+sockets (history, open calls, epochs, policies) belongs to the NPC's session. So a
+provider never waits, never retries and never decides: it reports what happened, and
+what the protocol allows (`Capabilities`).
 
 Audio is PCM16, little endian, mono, at the rates of the capabilities. Times are
-seconds, durations on the wire milliseconds. Above 300 lines, because a contract is
-read in one place.
+seconds, durations on the wire milliseconds.
+
+Above 300 lines, because an interface is read in one place.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .llm import ErrorKind, ToolSpec, Usage
 
 
 class Calling(StrEnum):
-    """Whether the model waits for a tool (G36)."""
+    """The two ways to call a tool: the model waits for the result, or goes on."""
 
     BLOCKING = "blocking"
     NON_BLOCKING = "non_blocking"
@@ -36,31 +37,34 @@ class Calling(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What a model can do on its wire: data, not assumptions.
+    """The abilities of a model and its protocol, as data.
 
     Args:
       live_tools: its tools can be replaced on an open socket.
-      acknowledges_tools: and it says when they are in force; else they are for
-        generations that begin after the write (D23a).
-      asks_for_responses: a response is asked for by `Respond`; else the model
-        begins by itself whenever it is its turn.
-      answers_speech: in an ``automatic`` session it answers what it hears by itself;
-        else it only hears when somebody has finished, and is asked.
+      acknowledges_tools: it confirms when they are in force; otherwise they are for
+        responses that begin after they were sent.
+      asks_for_responses: a response is requested by `Respond`; otherwise the model
+        starts by itself whenever it is its turn.
+      answers_speech: in an ``automatic`` session it answers speech by itself; otherwise
+        it only detects the end of speech, and is asked.
       takes_text: text may be sent at any time, not only as the first history.
-      silent_text: and without being answered; else it waits for text that is.
-      forgets_text: what was sent can be taken back, by its ``item``.
-      cancels: a response can be stopped by the client.
-      truncates: what was not heard must be cut from the model's history by the
-        client; else the server does that itself.
-      forbids_tools: one response can be asked for without tools.
+      silent_text: text may be sent that is not answered; otherwise it waits for text
+        that is.
+      forgets_text: text that was sent can be deleted, by its ``item``.
+      cancels: the client can stop a response.
+      truncates: the client must cut what was not heard from the model's history;
+        otherwise the server does that.
+      forbids_tools: one response can be requested without tools.
       calling: what a tool may be declared as; the first is the default.
       stays_owed: calls of tools that are declared so may stay open for as long as they
         take, and the model talks meanwhile; for others it waits, and says nothing.
-      scheduling: what `Schedule` a result may carry; empty if none at all.
-      recites: it can be asked to say words as they stand, beside the conversation.
-      resumes: a new socket can go on with the conversation of an old one.
+      scheduling: the kinds of `Schedule` that a result may carry; empty if none.
+      recites: it can be asked to speak words exactly as given, beside the conversation.
+      resumes: a new socket can continue the conversation of an old one.
       lifetime: seconds after which the server closes the socket, None if unknown.
-      max_tools, max_result, result_depth: more is cut (bytes of UTF-8 for results).
+      input_rate, output_rate: of the audio, in Hz.
+      max_tools, max_result, result_depth: limits; what exceeds them is cut. Results are
+        counted in bytes of UTF-8.
     """
 
     live_tools: bool
@@ -88,9 +92,11 @@ class Capabilities:
 
 @attrs.frozen(kw_only=True)
 class S2STool:
-    """A tool as it is declared. ``parameters`` of the spec are the original ones:
-    the provider reduces them to what its vendor takes, and nobody validates
-    arguments against the reduced ones."""
+    """A tool as it is declared.
+
+    ``parameters`` of the spec are the original ones: the provider reduces them to what
+    its vendor accepts, and arguments are never validated against the reduced ones.
+    """
 
     spec: ToolSpec
     calling: Calling
@@ -98,7 +104,7 @@ class S2STool:
 
 @attrs.frozen
 class TranscriptLine:
-    """One thing that was said, for a model that was not there."""
+    """One earlier utterance, for a model that has not heard it."""
 
     role: Literal["user", "assistant", "system"]
     text: str
@@ -106,15 +112,19 @@ class TranscriptLine:
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """What a socket begins with.
+    """The setup of a socket.
 
     Args:
-      automatic: the server hears when somebody begins and ends to speak, answers
-        by itself (unless its capabilities say that it is asked) and stops when
-        interrupted; else the client says all three.
-      speaks: the answers are audio with a transcript; else text.
-      history: said before, oldest first; not needed when ``handle`` resumes.
-      handle: what `HandleIssued` gave, to go on with that conversation.
+      instructions: the system prompt.
+      tools: the tools that are declared.
+      voice: the vendor's name of the voice; None leaves it to the vendor.
+      language: of the user's speech, if known.
+      automatic: True if the server detects when the user starts and stops speaking,
+        answers by itself (unless its capabilities say that it is asked) and stops when
+        interrupted; otherwise the client does all three.
+      speaks: True if the answers are audio with a transcript; otherwise text.
+      history: earlier utterances, oldest first; not needed when ``handle`` resumes.
+      handle: what `HandleIssued` gave, to continue that conversation.
     """
 
     instructions: str
@@ -127,13 +137,16 @@ class Setup:
     handle: str | None = None
 
 
-# Commands: what a conversation wants of the wire.
+# Commands: what the client wants to send.
 
 
 @attrs.frozen
 class SendAudio:
-    """A piece of what the microphone hears. ``again``: another socket has heard it
-    before; it is not dropped, however much waits."""
+    """Send a piece of microphone audio.
+
+    ``again`` means that another socket has heard it before; then it is not dropped,
+    however much waits.
+    """
 
     pcm: bytes
     again: bool = False
@@ -141,24 +154,29 @@ class SendAudio:
 
 @attrs.frozen
 class SpeechBegins:
-    """Somebody begins to speak. Only when not ``automatic``."""
+    """Report that the user starts speaking. Only when not ``automatic``."""
 
 
 @attrs.frozen
 class SpeechEnds:
-    """They have finished. Only when not ``automatic``. Asks for no response."""
+    """Report that the user has finished. Only when not ``automatic``.
+
+    This requests no response.
+    """
 
 
 @attrs.frozen
 class DropAudio:
-    """What was heard and not yet answered is to be forgotten."""
+    """Drop the audio that was heard and not yet answered."""
 
 
 @attrs.frozen
 class SendText:
-    """Something said in text. Asks for no response on a wire that
-    ``asks_for_responses``; on another, ``reply`` says whether it is answered. ``item``
-    names it for `ForgetText`."""
+    """Send a line of text.
+
+    Where the protocol ``asks_for_responses`` it requests none; otherwise ``reply`` says
+    whether it is answered. ``item`` is its id for `ForgetText`.
+    """
 
     line: TranscriptLine
     reply: bool = True
@@ -167,7 +185,7 @@ class SendText:
 
 @attrs.frozen
 class ForgetText:
-    """Text that was sent holds no more. Only where the wire ``forgets_text``."""
+    """Delete text that was sent. Only where the protocol ``forgets_text``."""
 
     item: str
 
@@ -182,12 +200,14 @@ class SetTools:
 
 @attrs.frozen
 class SetInstructions:
+    """Replace the instructions."""
+
     text: str
 
 
 @attrs.frozen(kw_only=True)
 class SendResult:
-    """The answer to a call: a JSON object as text, at most ``max_result`` bytes."""
+    """Answer a call: a JSON object as text, at most ``max_result`` bytes."""
 
     call_id: str
     name: str
@@ -198,9 +218,9 @@ class SendResult:
 
 @attrs.frozen(kw_only=True)
 class Respond:
-    """A response is wanted. Those that wait for the same moment are one.
+    """Request a response. Requests that wait for the same moment become one.
 
-    ``instructions`` for this response only; ``tools_forbidden``: in words.
+    ``instructions`` are for this response only; ``tools_forbidden`` asks for words.
     """
 
     instructions: str | None = None
@@ -209,14 +229,15 @@ class Respond:
 
 @attrs.frozen
 class Cancel:
-    """Stop the response that is running or asked for; nothing if none is.
+    """Stop the response that is active or requested; nothing if there is none.
 
-    One that was only asked for is never heard of: no `ResponseStarted`, no end."""
+    A response that was only requested is never reported: no `ResponseStarted`, no end.
+    """
 
 
 @attrs.frozen
 class Truncate:
-    """Of this item, only so much was heard. More than there was is all of it."""
+    """Keep only what was heard of this item. More than there was keeps all of it."""
 
     item: str
     heard_ms: int
@@ -224,8 +245,11 @@ class Truncate:
 
 @attrs.frozen
 class Recite:
-    """Say these words as they stand: they are no part of the conversation, and are said
-    beside whatever runs. ``name`` comes back with their audio."""
+    """Speak these words exactly as given.
+
+    They are not part of the conversation, and are spoken beside any response. ``name``
+    comes back with their audio.
+    """
 
     name: str
     text: str
@@ -233,7 +257,7 @@ class Recite:
 
 @attrs.frozen
 class StopReciting:
-    """Nobody listens to that any more."""
+    """Stop a recital."""
 
     name: str
 
@@ -256,51 +280,54 @@ Command = (
 )
 
 
-# Events: what happened on the wire.
+# Events: what happened on the socket.
 
 
 @attrs.frozen
 class Ready:
-    """The socket is set up. ``resumed``: the model remembers what was before."""
+    """The socket is set up. ``resumed``: the model remembers the conversation."""
 
     resumed: bool = False
 
 
 @attrs.frozen
 class ToolsInForce:
-    """The tools of that `SetTools` are declared now, for the next response."""
+    """The tools of that `SetTools` are in force, for the next response."""
 
     revision: int
 
 
 @attrs.frozen
 class SpeechStarted:
-    """Somebody begins to speak, as the server hears it. It interrupts."""
+    """The user starts speaking, as the server detects it. That interrupts the model."""
 
 
 @attrs.frozen
 class SpeechStopped:
-    """They have finished. ``item``: what they said, if it has a name already."""
+    """The user has finished. ``item`` is the id of the utterance, if known already."""
 
     item: str | None = None
 
 
 @attrs.frozen
 class Committed:
-    """What was said last has this name from now on: where `SpeechEnds` ended it, or
-    the model has answered it before anything else was known of it."""
+    """The last utterance has this id from now on.
+
+    It comes where `SpeechEnds` ended the utterance, or where the model has answered it
+    before anything else was known of it.
+    """
 
     item: str
 
 
 @attrs.frozen
 class Heard:
-    """What somebody said, as the server understood it: all the words of that item so
-    far, or all of them.
+    """The user's words, as the server understood them: all words of that item so far.
 
-    It may come at any time, also long after its answer, and more than once: it fills in
-    words, and says nothing of who speaks when. Without ``item`` it is of what was said
-    last."""
+    It may come at any time, also long after the answer, and more than once: it fills in
+    words, and does not tell who speaks when. ``final`` marks the last one. Without
+    ``item`` it is about the last utterance.
+    """
 
     text: str
     final: bool
@@ -309,10 +336,11 @@ class Heard:
 
 @attrs.frozen
 class ResponseStarted:
-    """The model begins to answer. One at a time, but for those out of band.
+    """The model starts a response. There is one at a time, except for recitals.
 
-    ``heard``: what was said that it answers, where the wire tells; else it is the
-    answer to whatever came last."""
+    ``heard`` is the utterance that it answers, if the protocol tells; otherwise it
+    answers the last one.
+    """
 
     response: str
     heard: str | None = None
@@ -320,7 +348,7 @@ class ResponseStarted:
 
 @attrs.frozen
 class AudioOut:
-    """A piece of what is to be played, of one item of one response."""
+    """A piece of audio to play, of one item of one response."""
 
     response: str
     item: str
@@ -329,7 +357,7 @@ class AudioOut:
 
 @attrs.frozen
 class Spoken:
-    """A piece of the text of what is said."""
+    """A piece of the text that is spoken."""
 
     response: str
     item: str
@@ -338,11 +366,12 @@ class Spoken:
 
 @attrs.frozen
 class CallReady:
-    """A call that is complete and may be begun if it changes nothing.
+    """A call that is complete, and may start if it changes nothing.
 
-    One with side effects waits for its response's end: it may yet be discarded.
-    Each call comes in exactly one `ResponseEnded.calls` at most. ``more``: another of
-    the same message follows at once, and both belong to one fan-out.
+    A call with side effects waits for the end of its response, because it may still be
+    discarded. Each call comes in exactly one `ResponseEnded.calls` at most. ``more``
+    means that another call of the same message follows at once; both belong to one
+    fan-out.
     """
 
     response: str
@@ -351,17 +380,21 @@ class CallReady:
 
 
 class ResponseEnd(StrEnum):
+    """The ways in which a response ends."""
+
     COMPLETED = "completed"
-    CANCELLED = "cancelled"  # by the client, or because somebody began to speak
+    CANCELLED = "cancelled"  # by the client, or because the user started to speak
     INCOMPLETE = "incomplete"  # cut: length, filter
     FAILED = "failed"
 
 
 @attrs.frozen(kw_only=True)
 class ResponseEnded:
-    """The model has finished. ``calls`` are those that hold, in order: only of a
-    response that completed; the others of it (``void``, by id) are not to be run
-    and, where the wire has an item of them, are owed an answer all the same.
+    """The model has finished a response.
+
+    ``calls`` are those that count, in order, of a response that completed. The others
+    (``void``, by id) must not run; where the protocol has an item for them, they must
+    be answered all the same.
     """
 
     response: str
@@ -374,14 +407,14 @@ class ResponseEnded:
 
 @attrs.frozen
 class CallsCancelled:
-    """The server wants no answer to these any more, and must get none."""
+    """The server no longer wants answers to these calls, and must get none."""
 
     ids: tuple[str, ...]
 
 
 @attrs.frozen
 class Recited:
-    """A piece of what was to be said as it stands."""
+    """A piece of the audio of a recital."""
 
     name: str
     pcm: bytes
@@ -389,8 +422,10 @@ class Recited:
 
 @attrs.frozen(kw_only=True)
 class RecitalEnded:
-    """All of it was said, or nothing more will be because of ``error``. ``text`` is
-    what was said, as far as the model tells."""
+    """The end of a recital: it is complete, or has failed with ``error``.
+
+    ``text`` is what was spoken, as far as the model tells.
+    """
 
     name: str
     text: str = ""
@@ -400,39 +435,38 @@ class RecitalEnded:
 
 @attrs.frozen
 class Interrupted:
-    """What was sent and not played yet is void: flush it."""
+    """Audio that was sent and not played yet must be dropped."""
 
 
 @attrs.frozen
 class InteractionEnded:
-    """The model has said all it is going to say to this; it owes nothing."""
+    """The model has nothing more to say to this; it owes nothing."""
 
 
 @attrs.frozen
 class HandleIssued:
-    """The conversation can be resumed with this, if ``handle`` is not None; not
-    now, if it is."""
+    """The handle with which the conversation can be resumed; None: not now."""
 
     handle: str | None
 
 
 @attrs.frozen
 class GoingAway:
-    """The server closes this socket in so many seconds."""
+    """The server will close this socket in so many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
 class UsageSeen:
-    """Tokens, where the wire tells them apart from a response's end."""
+    """Tokens, where the protocol reports them apart from the end of a response."""
 
     usage: Usage
 
 
 @attrs.frozen(kw_only=True)
 class Complaint:
-    """The server did not take something; the socket stays open.
+    """The server has refused something; the socket stays open.
 
     ``kind`` says who must act; ``code`` is the vendor's own word for it.
     """
@@ -467,10 +501,10 @@ Event = (
 
 
 class LinkClosed(GlyphoxaError):
-    """The socket is gone, or never came to be. Holds no secret.
+    """The socket is closed, or could not be opened. The text holds no secret.
 
-    ``retryable``: the same setup may work on a new socket. ``code`` is the close
-    code of the WebSocket, None if there was none.
+    ``retryable``: the same setup may work on a new socket. ``code`` is the close code
+    of the WebSocket, None if there was none.
     """
 
     def __init__(
@@ -492,8 +526,11 @@ class LinkClosed(GlyphoxaError):
 
 @attrs.frozen(kw_only=True)
 class LinkStatistics:
-    """Frames and audio of one socket. ``audio_dropped`` counts pieces that were not
-    sent because too much waited: the oldest goes first."""
+    """The counts of frames and audio of one socket.
+
+    ``audio_dropped`` counts pieces that were not sent because too many waited: the
+    oldest is dropped first.
+    """
 
     sent: int
     received: int
@@ -502,22 +539,22 @@ class LinkStatistics:
 
 
 class RealtimeLink(Protocol):
-    """One open socket. One task reads it."""
+    """One open socket. Only one task receives from it."""
 
     def send(self, command: Command) -> None:
-        """Put it on its way: never waits, control goes before audio.
+        """Send a command. This never waits; control goes before audio.
 
-        What the wire does not allow yet (a response while one is active) goes out
-        as soon as it does; what it never allows raises ValueError. After the socket
-        has closed it goes nowhere: `receive` says so.
+        What the protocol does not allow yet (a response while one is active) is sent as
+        soon as it does; what it never allows raises ValueError. After the socket has
+        closed a command is dropped: `receive` reports the end.
         """
         ...
 
     async def receive(self) -> Event:
-        """The next event, in order. Cancelled, it loses none.
+        """Return the next event, in order. If cancelled, none is lost.
 
         Raises:
-          LinkClosed: when the socket is gone and every event was taken.
+          LinkClosed: when the socket is closed and every event was received.
         """
         ...
 
@@ -525,7 +562,7 @@ class RealtimeLink(Protocol):
 
 
 class S2S(Protocol):
-    """A speech-to-speech model. ``label`` says which, for people."""
+    """A speech-to-speech model. ``label`` names it, for people."""
 
     @property
     def label(self) -> str: ...
@@ -536,11 +573,12 @@ class S2S(Protocol):
     def connect(self, setup: Setup) -> AbstractAsyncContextManager[RealtimeLink]:
         """Open a socket and set it up; `Ready` is its first event.
 
-        Leaving closes it within a second. Owns its tasks: one reads, one writes.
+        Leaving closes it within a second. The link owns its tasks: one reads, one
+        writes.
 
         Raises:
-          LinkClosed: if it cannot be opened within 15 s; without `Ready` within
-            15 more, `receive` raises it.
+          LinkClosed: if it cannot be opened within 15 s; without `Ready` within 15
+            more, `receive` raises it.
         """
         ...
 

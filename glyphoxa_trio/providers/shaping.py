@@ -1,19 +1,19 @@
-"""A conversation in the one shape that every model server takes. Pure.
+"""Bring a conversation into the one shape that every model server accepts. No I/O.
 
-Chat templates are strict, each in its own way, and what one of them refuses costs the
-whole request. So a conversation is brought into a form that all of them take:
+Chat templates are strict, each in its own way, and a message that one of them refuses
+costs the whole request. So a conversation is brought into a form that all accept:
 
-* One system prompt, and it comes first. A system message in the middle becomes text
-  of the user's turn, marked as data, because a tool's words may stand in it.
-* Turns alternate. The first and the last are the user's: a greeting, or an answer
-  that has already begun, gets a line of the user's before or behind it.
-* Lines of the user's in a row are one turn. Who speaks is part of the text; the
-  second line of what somebody says is indented, so that nobody can speak as two.
-* A call is followed by its result and by nothing else: a result that is not there is
-  said to be missing, one that nobody asked for becomes data. No id is there twice.
+* One system prompt, at the beginning. A later system message becomes text of the user's
+  turn, marked as data, because it may contain the words of a tool.
+* Turns alternate. The first and the last are the user's: a greeting, or an answer that
+  has already begun, gets a line of the user's before or after it.
+* Consecutive lines of users become one turn. The speaker is named in the text; further
+  lines of the same speaker are indented, so that one player cannot speak as two.
+* A call is followed by its result and by nothing else: a missing result is reported as
+  missing, and a result without a call becomes data. No id occurs twice.
 
 The same messages give the same shape, and more messages at the end leave all turns
-before the last one of each side as they are, so that servers find the prefix in their
+before the last one of each side unchanged, so that servers find the prefix in their
 caches.
 """
 
@@ -31,7 +31,7 @@ from .llm import Message
 
 BEGIN: Final = "(The conversation begins.)"
 GO_ON: Final = "(Go on exactly where you stopped, without saying it again.)"
-NOTHING: Final = "…"  # what somebody said who said nothing
+NOTHING: Final = "…"  # stands for an empty utterance
 _MISSING: Final = "There is no answer."
 _MARK: Final = re.compile(r"<\s*[/\u2044\u2215\uff0f\\]\s*data", re.IGNORECASE)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,7 +40,7 @@ _SHORT: Final = re.compile(r"[A-Za-z0-9]{9}")
 
 @attrs.frozen
 class Text:
-    """Words. ``name``: who says them, if ``text`` is theirs alone."""
+    """Words. ``name`` is the speaker, if ``text`` is theirs alone."""
 
     text: str
     name: str = ""
@@ -54,18 +54,22 @@ class Text:
 
 @attrs.frozen
 class ShapedCall:
+    """A call of the assistant's."""
+
     call: ToolCall
 
 
 @attrs.frozen
 class Result:
+    """The result of a call."""
+
     call: ToolCall
     content: str
 
 
 @attrs.frozen
 class Own:
-    """Blocks that the model wants back as it wrote them, its calls included."""
+    """Blocks that the model wants back as it wrote them, with its calls."""
 
     blocks: tuple[dict[str, Any], ...]
 
@@ -76,26 +80,31 @@ Verbatim = Callable[[Message], tuple[str, Sequence[dict[str, Any]]]]
 
 @attrs.frozen
 class ShapedTurn:
-    """What one side says or does until it is the other's turn. Results come first."""
+    """The words and acts of one side until the other's turn. Results come first."""
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
 
     @property
     def texts(self) -> list[Text]:
+        """The words of this turn."""
         return [part for part in self.parts if isinstance(part, Text)]
 
     @property
     def calls(self) -> list[ToolCall]:
+        """The calls of this turn, without those in `Own` blocks."""
         return [part.call for part in self.parts if isinstance(part, ShapedCall)]
 
     @property
     def results(self) -> list[Result]:
+        """The results in this turn."""
         return [part for part in self.parts if isinstance(part, Result)]
 
 
 @attrs.frozen
 class Shaped:
+    """The system prompt, and the turns."""
+
     system: str
     turns: tuple[ShapedTurn, ...]
 
@@ -107,15 +116,16 @@ def shape(
     short_ids: bool = False,
     verbatim: Verbatim = lambda _: ("", ()),
 ) -> Shaped:
-    """The conversation as turns that alternate.
+    """Return the conversation as turns that alternate.
 
     Args:
-      tool_messages: False tells calls and their results as words of the user's turn.
-      short_ids: ids of calls are nine letters and digits, as Mistral wants them.
-      verbatim: the blocks of an answer as its model wants them back, and what had
-        been said for the model before them.
+      messages: the conversation.
+      tool_messages: False describes calls and results in words of the user's turn.
+      short_ids: True makes ids of nine letters and digits, as Mistral wants them.
+      verbatim: returns the blocks of an answer as its model wants them back, and the
+        text before them that was written for the model.
     """
-    # The first message alone: what came late may be the second, and is no prompt.
+    # Only the first message: a late result may be the second, and is no prompt.
     at = 1 if messages and messages[0].role == "system" else 0
     system = messages[0].content if at else ""
     spoken = _Spoken(tool_messages, short_ids, verbatim).of(messages[at:])
@@ -123,12 +133,13 @@ def shape(
 
 
 def data(text: str) -> str:
-    """What nobody at the table has said, marked, so that it is not taken for orders."""
-    # Foreign words cannot end the mark, however a model may read them.
+    """Mark text that no player has said, so that models do not take it for orders."""
+    # Foreign text must not be able to end the mark, however a model reads it.
     return f"<data>\n{_MARK.sub('[/data', text)}\n</data>"
 
 
 def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[ShapedTurn]:
+    """Yield alternating turns, with lines in between where they are missing."""
     turns: list[tuple[str, list[Part]]] = []
     for role, parts in spoken:
         if not parts:
@@ -157,6 +168,7 @@ class _Spoken:
     _used: set[str] = attrs.field(factory=set, init=False)
 
     def of(self, messages: Sequence[Message]) -> Iterator[tuple[str, list[Part]]]:
+        """Yield the role and parts of each message."""
         at = 0
         while at < len(messages):
             message = messages[at]
@@ -167,7 +179,7 @@ class _Spoken:
                 case "user":
                     words = message.content if message.content.strip() else NOTHING
                     yield "user", [Text(words, message.name)]
-                case "tool":  # nobody has asked for it
+                case "tool":  # without a call
                     yield "user", [Text(data(_told(message.name, "", message.content)))]
                 case "assistant":
                     end = at
@@ -180,6 +192,7 @@ class _Spoken:
     def _answer(
         self, message: Message, answers: Sequence[Message]
     ) -> Iterator[tuple[str, list[Part]]]:
+        """Yield an assistant's message with its results."""
         calls = [self._known(call) for call in message.calls]
         words: list[Part] = [Text(message.content)] * bool(message.content.strip())
         left = list(answers)
@@ -209,11 +222,12 @@ class _Spoken:
         yield "user", [*results, *orphans]
 
     def _known(self, call: ToolCall) -> ToolCall:
+        """Return the call with an id that may be used."""
         fresh = self._id(call.id)
         return call if fresh == call.id else attrs.evolve(call, id=fresh)
 
     def _id(self, call_id: str) -> str:
-        """The id itself, or one that is the same whenever this call is told of."""
+        """Return the id, or another one that is the same in every request."""
         good = _SHORT if self._short_ids else _ID
         if good.fullmatch(call_id) and call_id not in self._used:
             fresh = call_id
@@ -226,10 +240,12 @@ class _Spoken:
 
 
 def _flat(result: Result) -> Text:
+    """Return a result as words."""
     call = result.call
     return Text(data(_told(call.name, call.arguments, result.content)))
 
 
 def _told(name: str, arguments: str, content: str) -> str:
+    """Describe a call and its result in words."""
     asked = f" {arguments}" if arguments.strip() not in ("", "{}") else ""
     return f"{name or 'a tool'}{asked}: {content or 'done'}"

@@ -1,8 +1,8 @@
-"""The contracts of speech recognition and speech synthesis.
+"""The interfaces of speech recognition and speech synthesis.
 
-Audio is PCM16, little endian, mono; every contract says its rate in Hz. Both are
-context managers, so that leaving the block ends the work at once: that is how a
-sentence is cut off.
+Audio is PCM16, little endian, mono; every interface has its rate in Hz. Both are
+context managers: leaving the block ends the work at once, which is how a sentence is
+cut off.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from glyphoxa_trio.renamed import renamed
 
 
 class SpeechError(GlyphoxaError):
-    """Speech could not be made or understood. For people; holds no secret."""
+    """Speech could not be synthesized or recognized.
+
+    The message is for people and holds no secret.
+    """
 
 
 @attrs.frozen(kw_only=True)
 class VoiceStyle:
-    """How an NPC sounds. ``name`` is the vendor's, ``speed`` 1.0 the usual one,
-    ``pronunciation`` what is said in place of a written word."""
+    """The voice of an NPC.
+
+    ``name`` is the vendor's name of it. ``speed`` 1.0 is the usual one.
+    ``pronunciation`` maps written words to words or phonemes that are spoken instead.
+    """
 
     name: str | None = None
     language: str | None = None
@@ -33,7 +39,7 @@ class VoiceStyle:
 
 
 class Synthesizer(Protocol):
-    """Sentences in, PCM out. ``label`` says which, for people."""
+    """A speech synthesizer: sentences in, PCM out. ``label`` names it, for people."""
 
     @property
     def label(self) -> str: ...
@@ -44,7 +50,7 @@ class Synthesizer(Protocol):
     def speak(
         self, text: str, voice: VoiceStyle
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Say one sentence, in pieces as they are made.
+        """Speak one sentence; yield pieces of audio as they are made.
 
         Raises:
           SpeechError: on entering or while iterating.
@@ -54,29 +60,31 @@ class Synthesizer(Protocol):
 
 @attrs.frozen
 class Began:
-    """Somebody begins to speak. ``utterance``: the number of what they say, if
-    `TellsSpeech` has told of it."""
+    """The user starts speaking.
+
+    ``utterance`` is the number of the utterance, if `TellsSpeech` has reported it.
+    """
 
     utterance: int | None = None
 
 
 @attrs.frozen
 class Partial:
-    """All the words so far of somebody who still speaks."""
+    """All words so far of an utterance that is not over."""
 
     text: str
 
 
 @attrs.frozen
 class Final:
-    """What was said, when it is over. Empty if it was no speech after all."""
+    """The words of an utterance that is over. Empty if it was no speech after all."""
 
     text: str
 
 
 @attrs.frozen
 class NotUnderstood:
-    """In place of a `Final`: what was said is lost, what comes next perhaps not."""
+    """The utterance could not be recognized. Replaces `Final`; the next may succeed."""
 
     detail: str
 
@@ -85,33 +93,38 @@ Recognized = Began | Partial | Final | NotUnderstood
 
 
 class Recognition(Protocol):
-    """One listener to one microphone, over many utterances."""
+    """The recognition of one microphone, over many utterances."""
 
     def hear(self, pcm: bytes) -> None:
-        """Take a piece of audio. Never waits; what is too much is dropped, oldest
-        first, and counted."""
+        """Take a piece of audio, without waiting.
+
+        Audio that is too much is dropped, oldest first, and counted.
+        """
         ...
 
     def events(self) -> AsyncIterator[Recognized]:
-        """What is understood; one reader. Ends when the block is left.
+        """Return the events; there may be one reader. Ends when the block is left.
 
-        One utterance after the other: `Began`, `Partial`s if there are any, and a
-        `Final` or a `NotUnderstood`.
+        One utterance after another: `Began`, `Partial`s if there are any, and a `Final`
+        or a `NotUnderstood`.
 
         Raises:
-          SpeechError: if nothing can be understood any more.
+          SpeechError: if nothing can be recognized any more.
         """
         ...
 
     @property
     def dropped(self) -> float:
-        """Seconds of audio that came too fast to be understood."""
+        """Seconds of audio that were dropped because they arrived too fast."""
         ...
 
 
 @attrs.frozen
 class Sounding:
-    """So many ``seconds`` of what is said are speech. ``over``: and that is all."""
+    """The duration of the speech in an utterance so far, in seconds.
+
+    ``over`` is True once the utterance has ended.
+    """
 
     utterance: int
     seconds: float
@@ -120,16 +133,18 @@ class Sounding:
 
 @runtime_checkable
 class TellsSpeech(Protocol):
-    """A `Recognition` that says when somebody speaks in the moment in which it hears
-    it, while its events have their order: what was said before is understood first."""
+    """A `Recognition` that reports speech in the moment in which it detects it.
+
+    Its events come later, in order: earlier utterances are recognized first.
+    """
 
     def tell_speech(self, told: Callable[[Sounding], None]) -> None:
-        """Tell ``told`` from now on; it does not wait."""
+        """Call ``told`` from now on; it must not wait."""
         ...
 
 
 class Recognizer(Protocol):
-    """Understands speech. ``label`` says which, for people."""
+    """A model that recognizes speech. ``label`` names it, for people."""
 
     @property
     def label(self) -> str: ...
@@ -143,7 +158,7 @@ class Recognizer(Protocol):
         """Listen to one speaker.
 
         Raises:
-          SpeechError: on entering, if it cannot.
+          SpeechError: on entering, if that is not possible.
         """
         ...
 

@@ -1,17 +1,18 @@
-"""What a model thinks between tags in its answer, kept out of it. Pure.
+"""Remove a model's thoughts, between tags, from its answer. No I/O.
 
-Models that reason write ``<think>…</think>`` into the text when their server does not
-take it out. However the stream is split, nothing between the tags leaves, nor do the
-tags. A thought that is never closed ends with the answer.
+Models that reason write ``<think>…</think>`` into the text if their server does not
+remove it. However the stream is split, neither the tags nor the text between them is
+passed on. A thought that is never closed ends with the answer.
 
-Some templates put the opening tag into the prompt, so that the answer begins with the
-thought and has only ``</think>``. Nobody can tell that from words before the tag has
-come. Where it is known that a model ``begins`` so, all is kept back until then; where
-it is not, ``lone`` is told of the first such tag, and what came before has left, unless
-the answer came as a whole.
+Some templates put the opening tag into the prompt, so that the answer starts with the
+thought and has only ``</think>``. That cannot be known from the words before the tag.
+If it is known that a model ``begins`` so, everything is held back until the tag;
+otherwise ``lone`` is called at the first such tag, and the text before it has been
+passed on, unless the answer came as a whole.
 
-A thought may speak of its own tags. After a tag inside of it what follows the closing
-one is kept back until the end of the answer, or until another one ends it.
+A thought may mention its own tags. After a tag inside of a thought, the text that
+follows the closing tag is held back until the end of the answer, or until another tag
+ends it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _LONGEST: Final = max(map(len, _TAGS))
 
 
 def _one_of(tags: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of these tags."""
     return re.compile("|".join(map(re.escape, tags)), re.IGNORECASE | re.ASCII)
 
 
@@ -40,7 +42,7 @@ _ANY: Final = _one_of(_TAGS)
 _INSIDE: Final = {end: _one_of((tag, end)) for tag, end in _OPEN.items()}
 _MOST_KEPT: Final = 1024 * 1024  # characters held back of an answer that began so
 
-# Models that are known to begin with a thought whose opening tag is in the prompt.
+# Models that are known to start with a thought whose opening tag is in the prompt.
 _BEGIN: Final = re.compile(
     r"deepseek-?r1|\br1\b|qwq|(?<!non)-thinking|magistral|(?<!non-)reasoning"
     r"|openthinker|marco-o1",
@@ -49,18 +51,18 @@ _BEGIN: Final = re.compile(
 
 
 def begins_with_thought(model: str) -> bool:
-    """Whether a model of this name is known to begin its answers with a thought."""
+    """Return whether a model of this name is known to start answers with a thought."""
     return _BEGIN.search(model) is not None
 
 
 @attrs.define(eq=False)
 class Thoughts:
-    """Text in, as it is written; what may be said out.
+    """The filter of thoughts: text in as it is written, text out that may be spoken.
 
     Args:
-      begins: the answer begins with a thought, though no tag says so.
-      lone: told when a closing tag came that nothing had opened.
-      none: told when an answer that was to begin with a thought had no tag at all.
+      begins: True if the answer starts with a thought, without an opening tag.
+      lone: called when a closing tag came without an opening one.
+      none: called when an answer that was to start with a thought had no tag at all.
     """
 
     begins: bool = False
@@ -71,23 +73,24 @@ class Thoughts:
     _size: int = attrs.field(default=0, init=False)
     _until: str = attrs.field(default="", init=False)
     _depth: int = attrs.field(default=0, init=False)  # of thoughts in this thought
-    _closed: bool = attrs.field(default=False, init=False)  # one of them
+    # True once one of them was closed.
+    _closed: bool = attrs.field(default=False, init=False)
     _whole: bool = attrs.field(default=False, init=False)
     _said: bool = attrs.field(default=False, init=False)
     _thought: bool = attrs.field(default=False, init=False)
 
     def elsewhere(self) -> None:
-        """The server tells thoughts apart from the text by itself."""
+        """Note that the server separates thoughts from the text by itself."""
         if not self._kept:
             self.begins = False
 
     def come_whole(self) -> None:
-        """The answer comes in one piece: to keep it back costs nothing."""
+        """Note that the answer comes as a whole, so holding it back costs nothing."""
         if not self.begins:
             self.begins = self._whole = True
 
     def feed(self, piece: str) -> str:
-        """What may be said of the text so far, and has not been given out."""
+        """Return the text that may be spoken now and has not been returned yet."""
         text, said = self._held + piece, ""
         self._held = ""
         while text:
@@ -115,15 +118,15 @@ class Thoughts:
         return said
 
     def end(self, *, cut: bool = False) -> str:
-        """What is left at the end of the answer.
+        """Return the rest, at the end of the answer.
 
         Args:
-          cut: the answer was ended before it was whole.
+          cut: True if the answer was ended before it was complete.
         """
         held, self._held = self._held, ""
         kept = "".join([*self._kept, held])
         self._kept.clear()
-        if self._until:  # closed as often as it may have been meant to
+        if self._until:  # it was closed as often as may have been meant
             return "" if cut or not self._closed else kept.lstrip()
         if self.begins:
             # No tag at all: it was the answer, unless it was a thought that was cut.
@@ -134,7 +137,7 @@ class Thoughts:
         return self._out(held)
 
     def _inside(self, tag: str) -> None:
-        """A tag in a thought, of its own kind."""
+        """Handle a tag inside a thought, of the thought's own kind."""
         self._kept.clear()
         if tag in _OPEN:
             self._depth += 1
@@ -145,9 +148,11 @@ class Thoughts:
             self._until = ""
 
     def _next(self, text: str) -> re.Match[str] | None:
+        """Find the next tag that matters."""
         return (_INSIDE[self._until] if self._until else _ANY).search(text)
 
     def _out(self, text: str) -> str:
+        """Return the part of ``text`` that may be spoken; hold the rest back."""
         if self._until and not self._closed:
             return ""
         if self._until or self.begins:
@@ -156,13 +161,13 @@ class Thoughts:
                 self._kept.append(text)
             return ""
         if self._thought and not self._said:
-            text = text.lstrip()  # a blank line stands between the two
+            text = text.lstrip()  # a blank line stands between thought and answer
         self._said = self._said or bool(text.strip())
         return text
 
 
 def _tail(text: str, tags: tuple[str, ...]) -> int:
-    """Where the end of ``text`` begins that may become a tag."""
+    """Return where the end of ``text`` starts that may become a tag."""
     low = "".join(x.lower() if x.isascii() else x for x in text[-_LONGEST:])
     for size in range(min(len(low), _LONGEST - 1), 0, -1):
         if any(tag.startswith(low[-size:]) for tag in tags):

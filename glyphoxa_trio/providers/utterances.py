@@ -1,11 +1,11 @@
-"""What a microphone hears, cut into utterances that wait for whoever understands them.
+"""Cut microphone audio into utterances, which wait for a recognizer.
 
     hear(pcm) ─ frames ─ endpointing ─ utterances ─ one reader ─ events ─ one listener
                                           bounded                bounded
 
-Hearing never waits: what is too much is dropped, whole utterances, the oldest first,
-and counted. A microphone that gives nothing while nobody speaks, as in voice chats,
-ends an utterance as silence does. A silent one costs a detector's look at each frame.
+Taking audio never waits: if there is too much, whole utterances are dropped, the oldest
+first, and counted. A microphone that sends nothing during silence, as in voice chats,
+ends an utterance as silence does. A silent one costs a detector's work for each frame.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ CAPACITY: Final = 60.0  # seconds of audio that may wait; two utterances always 
 
 @attrs.define(eq=False)
 class _Utterance:
+    """One utterance: its audio that was not read yet."""
+
     number: int
     pcm: bytearray = attrs.field(factory=bytearray, init=False)
     over: bool = attrs.field(default=False, init=False)
@@ -45,9 +47,9 @@ class MicrophoneUtterances:
     """The utterances of one microphone, and the one that is being read.
 
     Args:
-      is_speech: says it of a frame of `endpointing.FRAME` seconds.
-      how: where they begin and end.
-      told: who speaks, and how long, as it is heard.
+      is_speech: says whether a frame of `endpointing.FRAME` seconds holds speech.
+      how: how utterances are detected.
+      told: called with the duration of the speech, as it is detected.
     """
 
     is_speech: IsSpeech
@@ -58,7 +60,8 @@ class MicrophoneUtterances:
     _endpointer: Endpointer = attrs.field(init=False)
     _waiting: deque[_Utterance] = attrs.field(factory=deque, init=False)
     _count: int = attrs.field(default=0, init=False)
-    _reading: bool = attrs.field(default=False, init=False)  # the first of them
+    # The first utterance that waits is being read.
+    _reading: bool = attrs.field(default=False, init=False)
     _heard_at: float = attrs.field(default=-inf, init=False)
     _news: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
@@ -69,7 +72,7 @@ class MicrophoneUtterances:
         self._endpointer = Endpointer(self.how)
 
     def hear(self, pcm: bytes) -> None:
-        """Take a piece of audio of `endpointing.RATE`. Never waits."""
+        """Take a piece of audio of `endpointing.RATE`, without waiting."""
         now = trio.current_time()
         if now >= self._heard_at + self.how.end:
             self._cut()
@@ -88,8 +91,7 @@ class MicrophoneUtterances:
         self._drop()
 
     async def begin(self) -> int:
-        """Wait for the next utterance, and read that one from now on. Returns its
-        number."""
+        """Wait for the next utterance, and read it from now on. Return its number."""
         await trio.lowlevel.checkpoint()
         if self._reading:
             self._waiting.popleft()
@@ -100,7 +102,7 @@ class MicrophoneUtterances:
         return self._waiting[0].number
 
     async def piece(self) -> bytes:
-        """More audio of the utterance that is being read; empty once it is over."""
+        """Return more audio of the utterance that is being read; empty at its end."""
         await trio.lowlevel.checkpoint()
         now = self._waiting[0]
         while not (now.pcm or now.over):
@@ -115,14 +117,14 @@ class MicrophoneUtterances:
         return audio
 
     async def whole(self) -> bytes:
-        """All audio of the utterance that is being read."""
+        """Return all audio of the utterance that is being read."""
         audio = bytearray()
         while piece := await self.piece():
             audio += piece
         return bytes(audio)
 
     def _cut(self) -> None:
-        """Nothing came for a while: whoever spoke has ended."""
+        """End the utterance, because no audio came for a while."""
         self._framer.end()
         if self._endpointer.speaking:
             self._waiting[-1].over = True
@@ -131,13 +133,13 @@ class MicrophoneUtterances:
         self._endpointer.end()
 
     def _tell(self) -> None:
-        """There is news of the utterance that goes on, or has just ended."""
+        """Report the utterance that is going on, or has just ended."""
         self._news.unpark_all()
         over = not self._endpointer.speaking
         self.told(Sounding(self._count, self._endpointer.spoken, over))
 
     def _drop(self) -> None:
-        """Drop what nobody will get to in time."""
+        """Drop utterances that would not be recognized in time."""
         oldest = 1 if self._reading else 0
         while len(self._waiting) > oldest + 1 and sum(
             len(x.pcm) for x in self._waiting
@@ -148,7 +150,7 @@ class MicrophoneUtterances:
 
 @attrs.define(eq=False)
 class RecognitionRun:
-    """A `Recognition`: somebody reads its utterances, and tells what they say."""
+    """A `Recognition` whose utterances are read, and recognized, by a task."""
 
     utterances: MicrophoneUtterances
     _events: Stream[Recognized] = attrs.field(factory=Stream, init=False)
@@ -169,11 +171,11 @@ class RecognitionRun:
         self.utterances.told = told
 
     async def begin(self) -> None:
-        """Wait for the next utterance, and tell of it."""
+        """Wait for the next utterance, and report it."""
         await self.tell(Began(await self.utterances.begin()))
 
     async def tell(self, event: Recognized) -> None:
-        """Waits while the listener is behind."""
+        """Report an event; waits while the listener is behind."""
         await self._events.send(event)
 
     def __aiter__(self) -> RecognitionRun:
@@ -188,7 +190,7 @@ class RecognitionRun:
             raise
 
     def fail(self, error: SpeechError) -> None:
-        """Nothing more is understood; what was, can still be read."""
+        """End recognition with an error; earlier events can still be read."""
         self._error = error
         self._events.end()
 
@@ -200,11 +202,13 @@ async def open_listening(
     *,
     how: Endpointing = USUAL,
 ) -> AsyncIterator[RecognitionRun]:
-    """Listen until the block is left, with a task that reads the utterances.
+    """Listen until the block is left, with a task that recognizes the utterances.
 
     Args:
-      understand: one utterance after the other, for ever; a `SpeechError` of it is the
-        end, and is told to whoever reads the events.
+      is_speech: says whether a frame holds speech.
+      understand: recognizes one utterance after another, until cancelled. A
+        `SpeechError` ends that, and is raised to the reader of the events.
+      how: how utterances are detected.
     """
     listening = RecognitionRun(MicrophoneUtterances(is_speech, how))
 
@@ -220,4 +224,4 @@ async def open_listening(
             try:
                 yield listening
             finally:
-                nursery.cancel_scope.cancel("nobody listens any more")
+                nursery.cancel_scope.cancel("listening has ended")

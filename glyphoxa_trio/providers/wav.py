@@ -1,4 +1,4 @@
-"""WAV around PCM16 mono: written whole, read while it still comes. Pure."""
+"""WAV files of PCM16 mono: written whole, read while they arrive. No I/O."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ _LONGEST_HEADER: Final = 64 * 1024  # bytes before the audio
 
 
 def wav(pcm: bytes, rate: int) -> bytes:
-    """A whole WAV file."""
+    """Return a whole WAV file."""
     layout = _FORMAT.pack(_PCM, 1, rate, rate * WIDTH, WIDTH, 8 * WIDTH)
     body = _chunk(b"fmt ", layout) + _chunk(b"data", pcm)
     return _RIFF.pack(b"RIFF", 4 + len(body), b"WAVE") + body
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
+    """Return a chunk of the file."""
     return _CHUNK.pack(name, len(data)) + data + b"\0" * (len(data) % 2)
 
 
 @attrs.define(eq=False)
 class WavReader:
-    """Takes a WAV file in pieces and gives its audio in pieces.
+    """The reader of a WAV file that arrives in pieces; it returns the audio in pieces.
 
-    ``rate`` is known once the header has come. A program that writes to a pipe does not
-    know how long it will speak: what it says of its length is only a bound.
+    ``rate`` is known once the header has arrived. A program that writes to a pipe does
+    not know how long it will speak: the length in the header is only a limit.
     """
 
     rate: int | None = attrs.field(default=None, init=False)
     _head: bytearray = attrs.field(factory=bytearray, init=False)
-    _left: int | None = attrs.field(default=None, init=False)  # of the audio
+    _left: int | None = attrs.field(default=None, init=False)  # bytes of the audio
 
     def feed(self, data: bytes) -> bytes:
-        """The audio in what has come; empty until the header has.
+        """Return the audio in what has arrived; empty until the header is complete.
 
         Raises:
-          AudioError: if it is no WAV, or another kind than PCM16 mono.
+          AudioError: if it is no WAV, or not PCM16 mono.
         """
         if self._left is None:
             self._head += data
@@ -57,7 +58,10 @@ class WavReader:
         return audio
 
     def _after_header(self) -> bytes:
-        """Read the header again from its start, as far as it has come."""
+        """Read the header again from its start, as far as it has arrived.
+
+        Returns the audio after it.
+        """
         head = bytes(self._head)
         if not _RIFF.unpack(_begun(head, b"RIFF\0\0\0\0WAVE"))[::2] == (
             b"RIFF",
@@ -83,11 +87,16 @@ class WavReader:
 
 
 def _begun(head: bytes, pattern: bytes) -> bytes:
-    """The first bytes of ``head``; those that have not come yet are as they should."""
+    """Return the first bytes of ``head``, filled up from ``pattern``."""
     return head[: len(pattern)] + pattern[len(head) :]
 
 
 def _rate(layout: bytes) -> int:
+    """Return the rate of a format chunk.
+
+    Raises:
+      AudioError: if the format is not PCM16 mono.
+    """
     if len(layout) < _FORMAT.size:
         raise AudioError("a WAV file whose format is cut")
     kind, channels, rate, _, _, bits = _FORMAT.unpack_from(layout)

@@ -50,7 +50,7 @@ async def test_a_model_without_tools_is_said_to_have_none(tmp_path: Path) -> Non
         async with open_strict_server(KINDS["ollama"]) as server:
             done = await checked(config(tmp_path, server.base_url))
     assert done.returncode == 0
-    assert "takes no tools" in done.stdout
+    assert "accepts no tools" in done.stdout
     assert "called no tool" in done.stdout
 
 
@@ -64,5 +64,5 @@ async def test_what_is_wrong_is_said_with_its_remedy(tmp_path: Path) -> None:
         async with open_http_server(no) as server:
             done = await checked(config(tmp_path, f"{server.origin}/v1"))
     assert done.returncode == 1
-    assert "'m' is not there: it has qwen3:4b" in done.stdout
+    assert "the server does not have 'm': it has qwen3:4b" in done.stdout
     assert "ollama pull m" in done.stdout

@@ -117,7 +117,7 @@ def test_a_server_that_failed_is_shown_with_its_reason(
 ) -> None:
     exits = seer("-", "exits", restart={"enabled": False})
     with terminal("play", table_of(tmp_path, exits), env=apart) as table:
-        table.expect("! exits: has failed, and is not tried again")
+        table.expect("! exits: has failed, and is not retried")
         table.expect(PROMPT)
         (row,) = status(apart)["servers"]
         assert (row["state"], row["pid"]) == ("failed", None)

@@ -300,15 +300,15 @@ def issued(**body: Any) -> StatusReply:
             StatusReply(307, {"Location": "http://127.0.0.1:9/"}),
             "the token endpoint answered HTTP 307",
         ),
-        (StatusReply(200, body=b"<html>"), "the token endpoint gave no token"),
-        (StatusReply(200, body=["t"]), "the token endpoint gave no token"),
-        (issued(access_token=""), "the token endpoint gave no token"),
-        (issued(access_token=7), "the token endpoint gave no token"),
-        (issued(access_token="a\r\nX: y"), "the token endpoint gave no token"),
-        (issued(x="y" * 70_000), "the token endpoint gave no token"),
+        (StatusReply(200, body=b"<html>"), "the token endpoint sent no token"),
+        (StatusReply(200, body=["t"]), "the token endpoint sent no token"),
+        (issued(access_token=""), "the token endpoint sent no token"),
+        (issued(access_token=7), "the token endpoint sent no token"),
+        (issued(access_token="a\r\nX: y"), "the token endpoint sent no token"),
+        (issued(x="y" * 70_000), "the token endpoint sent no token"),
         (
             issued(token_type="mac"),
-            "the token endpoint gave a token that is no bearer token",
+            "the token endpoint sent a token that is not a bearer token",
         ),
         (
             CloseConnection(),
@@ -635,16 +635,16 @@ def silent(tokens: TokenServer) -> None:
     [
         (
             changed(resource="https://elsewhere.example/mcp"),
-            "oauth-protected-resource/mcp is about another server",
+            "oauth-protected-resource/mcp describes another server",
         ),
-        (changed(resource=7), "oauth-protected-resource/mcp is about another server"),
+        (changed(resource=7), "oauth-protected-resource/mcp describes another server"),
         (
             changed(issuer="https://elsewhere.example"),
-            "oauth-authorization-server/realm is about another issuer",
+            "oauth-authorization-server/realm describes another issuer",
         ),
         (
             changed(authorization_servers=["http://login.example"]),
-            "its issuer of tokens has no address that starts with https://",
+            "its token issuer has no address that starts with https://",
         ),
         (
             changed(token_endpoint="http://login.example/token"),
@@ -657,13 +657,13 @@ def silent(tokens: TokenServer) -> None:
         (changed(token_endpoint=None), "has no token endpoint"),
         (
             changed(token_endpoint_auth_methods_supported=["private_key_jwt"]),
-            "the token endpoint takes no client secret",
+            "the token endpoint accepts no client secret",
         ),
         (
             silent,
             (
-                "it wants a token and does not say where to get one:"
-                " give auth.oauth.token_url"
+                "it requires a token and does not say where to get one:"
+                " set auth.oauth.token_url"
             ),
         ),
     ],

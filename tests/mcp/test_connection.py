@@ -357,7 +357,7 @@ async def test_giving_up_is_a_warning_of_its_own(autojump_clock: MockClock) -> N
     async with connected(FakeServer(["refuse"] * 8)) as (_, watcher):
         await trio.sleep(300)
         texts = [warning.text.splitlines()[0] for warning in watcher.warnings]
-        assert texts == ["refused", "has failed, and is tried once a minute: refused"]
+        assert texts == ["refused", "has failed, and is retried once a minute: refused"]
 
 
 async def test_nonsense_of_the_server_is_warned_of_once(
@@ -633,7 +633,7 @@ async def test_while_a_server_restarts_it_is_known_when_it_should_be_ready(
             result = asked(watcher.tools("rules")["echo"], {}, context)
             await result
         assert str(caught.value) == (
-            "rules is restarting, ready in about 1.2 s, and was not asked"
+            "rules is restarting, ready in about 1.2 s, and the call was not sent"
         )
         await watcher.until(lambda: watcher.state("rules") is READY)
         assert trio.current_time() == pytest.approx(8.4)
@@ -650,7 +650,7 @@ async def test_a_start_that_may_be_faster_alone_is_told_and_refuses_nothing(
         await watcher.until(lambda: watcher.state("rules") is RESTARTING)
         assert watcher.statuses["rules"].ready_at is None
         patience = trio.current_time() + 0.2 + NOTICE
-        with pytest.raises(ToolUnavailable, match=r", ready in about 1\.0 s, and was"):
+        with pytest.raises(ToolUnavailable, match=r", ready in about 1\.0 s, and the"):
             await ref.ask(CallTool("echo", {}, awaited_until=patience), within=5)
         await watcher.until(lambda: watcher.state("rules") is READY)
         await watcher.until(lambda: watcher.state("rules") is RESTARTING)
@@ -750,7 +750,7 @@ async def test_a_call_that_could_not_be_sent_says_so_before_its_deadline(
     async with connected(FakeServer(["hang"])) as (ref, _):
         began = trio.current_time()
         request = CallTool("echo", {}, awaited_until=began + 0.5)
-        with pytest.raises(ToolUnavailable, match="was not asked"):
+        with pytest.raises(ToolUnavailable, match="was not sent"):
             await ref.ask(request, within=5)
         assert trio.current_time() - began == 0.49
 

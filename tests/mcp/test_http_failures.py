@@ -184,17 +184,25 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
         (
             CloseConnection(),
             LOST,
-            "broke off: Server disconnected without sending a response.",
+            "no complete answer: Server disconnected without sending a response.",
         ),
-        (RawBytes(b"SSH-2.0-Open\r\n\r\n"), LOST, "broke off: illegal status line"),
-        (cut, LOST, "broke off: peer closed connection without sending complete"),
-        (half, LOST, "its answer is no JSON, or not all of it"),
-        (StatusReply(200, JSON, b""), LOST, "its answer is no JSON, or not all of it"),
+        (
+            RawBytes(b"SSH-2.0-Open\r\n\r\n"),
+            LOST,
+            "no complete answer: illegal status line",
+        ),
+        (
+            cut,
+            LOST,
+            "no complete answer: peer closed connection without sending complete",
+        ),
+        (half, LOST, "its answer is not JSON, or is incomplete"),
+        (StatusReply(200, JSON, b""), LOST, "its answer is not JSON, or is incomplete"),
         (huge, AnswerUnusable, "its answer is not usable: it has more than 16 MB"),
-        (LOGIN, LOST, "HTTP 200 OK, with text/html for an answer"),
-        (StatusReply(200), LOST, "HTTP 200 OK, with nothing for an answer"),
-        (StatusReply(202), LOST, "HTTP 202 Accepted, with nothing for an answer"),
-        (StatusReply(204), LOST, "HTTP 204 No Content, with nothing for an answer"),
+        (LOGIN, LOST, "HTTP 200 OK, with text/html instead of JSON"),
+        (StatusReply(200), LOST, "HTTP 200 OK, with nothing instead of JSON"),
+        (StatusReply(202), LOST, "HTTP 202 Accepted, with nothing instead of JSON"),
+        (StatusReply(204), LOST, "HTTP 204 No Content, with nothing instead of JSON"),
         (drops, LOST, "SSE stream ended without a response"),
         (EventStreamReply([], "end"), LOST, "SSE stream ended without a response"),
         (
@@ -218,7 +226,7 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
         (
             StatusReply(308, {"Location": "http://h:x"}),
             NOT_RUN,
-            "HTTP 308 Permanent Redirect: it redirects to no address",
+            "HTTP 308 Permanent Redirect: it redirects without an address",
         ),
     ],
 )
@@ -320,7 +328,7 @@ async def test_redirects_in_a_circle_come_to_an_end(clock: MockClock) -> None:
 async def test_an_answer_that_cannot_be_unpacked_is_lost(clock: MockClock) -> None:
     async with open_mcp_server(on("tools/call", mislabelled)) as server:
         async with opened(server.url) as session:
-            with pytest.raises(ConnectionLost, match="broke off: Error -3"):
+            with pytest.raises(ConnectionLost, match="no complete answer: Error -3"):
                 await call(session)
             assert session.loss.why is None
 
@@ -361,7 +369,7 @@ async def test_nobody_waits_longer_than_a_call_may_take(clock: MockClock) -> Non
     async with open_mcp_server(on("tools/call", NoAnswer())) as server:
         async with opened(server.url, suspicions, timeout=3) as session:
             began = trio.current_time()
-            with pytest.raises(ConnectionLost, match="broke off: no answer in time"):
+            with pytest.raises(ConnectionLost, match="no complete answer: timed out"):
                 await call(session)
             assert trio.current_time() == began + 8
             assert suspicions == [1]
@@ -372,9 +380,9 @@ async def test_a_server_that_has_fallen_silent_is_lost_when_it_is_checked(
 ) -> None:
     async with open_mcp_server(on("tools/list", NoAnswer())) as server:
         async with opened(server.url, timeout=3) as session:
-            with pytest.raises(ConnectionFailed, match="no answer in time"):
+            with pytest.raises(ConnectionFailed, match="timed out"):
                 await session.list_tools()
-            assert session.loss.why == "broke off: no answer in time"
+            assert session.loss.why == "no complete answer: timed out"
 
 
 async def test_a_server_may_be_silent_on_its_own_streams_for_ever(
@@ -477,9 +485,9 @@ async def test_a_refused_connection_is_a_lost_session(clock: MockClock) -> None:
         (StatusReply(401), "HTTP 401 Unauthorized"),
         (StatusReply(429, {"Retry-After": "9"}), "HTTP 429 Too Many Requests"),
         (StatusReply(503), "HTTP 503 Service Unavailable"),
-        (LOGIN, "HTTP 200 OK, with text/html for an answer"),
-        (StatusReply(200, JSON, b"{"), "its answer is no JSON, or not all of it"),
-        (CloseConnection(), "broke off: Server disconnected"),
+        (LOGIN, "HTTP 200 OK, with text/html instead of JSON"),
+        (StatusReply(200, JSON, b"{"), "its answer is not JSON, or is incomplete"),
+        (CloseConnection(), "no complete answer: Server disconnected"),
         (
             StatusReply(301, {"Location": "https://elsewhere.example/"}),
             "HTTP 301 Moved Permanently: Redirect to https://elsewhere.example/",

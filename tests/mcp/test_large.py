@@ -224,7 +224,7 @@ async def test_a_body_that_is_packed_more_than_once_is_not_unpacked() -> None:
         return StatusReply(200, head | {"Content-Encoding": "gzip, gzip, gzip"}, body)
 
     async with over_http(reply) as session:
-        with pytest.raises(AnswerUnusable, match="packed more than once"):
+        with pytest.raises(AnswerUnusable, match="compressed more than once"):
             await call(session, "image")
 
 

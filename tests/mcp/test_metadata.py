@@ -138,7 +138,7 @@ def test_what_changes_the_world_is_not_cached_because_its_server_says_so() -> No
     meta = {"cacheable_seconds": 60}
     definition, (warning,) = one(tool(_meta=meta))
     assert definition.cacheable == 0
-    assert "does not say that it only reads" in warning
+    assert "neither says that it only reads nor is" in warning
     # The operator knows better.
     knows = {"read_tab": ToolOverride(read_only=True)}
     definition, warnings = one(tool(_meta=meta), tools=knows)

@@ -70,7 +70,7 @@ async def test_a_page_that_cannot_be_read_costs_no_tools_of_the_pages_before() -
     listing = await listed([tool("a")], [tool("b")], BEYOND, [tool("d")])
     assert names(listing) == ["a", "b"]
     (warning,) = listing.warnings
-    assert "what came so far is taken" in warning
+    assert "the rest of its list of tools cannot be read" in warning
     assert "more than 200000 values" in warning
 
 
@@ -120,7 +120,7 @@ async def test_of_thousands_of_faults_in_a_tool_one_is_said(key: str) -> None:
     listing = await listed([tool("a", **{key: wrong}), tool("b")])
     assert names(listing) == ["b"]
     (warning,) = listing.warnings
-    assert f"{key}.required: it is no list of names" in warning
+    assert f"{key}.required: it is not a list of names" in warning
 
 
 async def test_others_get_their_turn_while_a_thousand_tools_are_described() -> None:

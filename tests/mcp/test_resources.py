@@ -84,12 +84,12 @@ async def test_a_server_with_resources_has_two_tools_more(era: tuple[str, ...]) 
         picture = await watcher.call("library", READ, uri="book://map")
         assert picture.text == ("[resource: image/png, 3 kB]",)
         empty = await watcher.call("library", READ, uri="book://empty")
-        assert empty.text == ("There is nothing in it.",)
+        assert empty.text == ("The resource is empty.",)
         with pytest.raises(ToolError, match="Resource not found: book://78"):
             await watcher.call("library", READ, uri="book://78")
 
         every = await watcher.call("library", LIST)
-        assert every.text == ("120 resources, the first 50 of them here; 1 template",)
+        assert every.text == ("120 resources, the first 50 of them shown; 1 template",)
         assert listed(every) == [f"book://{number}" for number in range(50)]
         assert every.structured["templates"] == [
             {"uri": "book://{number}/{page}", "name": "One page"}
@@ -125,8 +125,8 @@ async def test_its_own_tool_of_that_name_stays_and_is_told_of() -> None:
         assert list(watcher.tools("library")) == ["lend", "read_resource", LIST]
         (warning,) = watcher.warnings
         assert warning.text == (
-            "read_resource: the server has a tool of that name, so its resources get"
-            " none"
+            "read_resource: the server has a tool of that name, so none is added for"
+            " its resources"
         )
         assert not watcher.tools("library")[READ].reads_resources
         own = await watcher.call("library", READ)
@@ -136,7 +136,7 @@ async def test_its_own_tool_of_that_name_stays_and_is_told_of() -> None:
 
 async def test_who_asks_for_more_before_it_reads_is_refused() -> None:
     async with connected(library("modern", "asks")) as watcher:
-        with pytest.raises(ToolError, match="asks for more than a tool call gives"):
+        with pytest.raises(ToolError, match="asks for input, which is not supported"):
             await watcher.call("library", READ, uri="book://77")
 
 

@@ -645,7 +645,7 @@ async def test_a_tool_that_asks_for_more_is_refused() -> None:
     asks = {"resultType": "input_required", "requestState": "half-way"}
     script = {**MODERN, "tools/call": {"result": asks}}
     async with opened(scripted(script)) as session:
-        with pytest.raises(ToolError, match="asks for more"):
+        with pytest.raises(ToolError, match="asks for input"):
             await session.call_tool("echo", {}, {})
 
 
@@ -851,8 +851,8 @@ def web(url: str, **options: Any) -> ServerSpec:
         (response("401 Unauthorized"), "^HTTP 401 Unauthorized$"),
         (response("500 Oops", b"<html>"), "^HTTP 500 Oops$"),
         (response("404 Not Found"), "^HTTP 404 Not Found$"),
-        (b"", "broke off"),
-        (b"SSH-2.0-OpenSSH\r\n", "broke off"),
+        (b"", "no complete answer"),
+        (b"SSH-2.0-OpenSSH\r\n", "no complete answer"),
     ],
 )
 async def test_a_server_on_the_web_that_refuses_says_why(

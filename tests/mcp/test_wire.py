@@ -275,9 +275,9 @@ async def test_an_id_that_is_in_use_is_refused_and_not_given_out() -> None:
     async with rig() as it:
         it.request("taken", request_id="1")
         await it.hear()
-        with pytest.raises(ValueError, match="'1' is in use, or none"):
+        with pytest.raises(ValueError, match="'1' is in use, or not valid"):
             await it.wire.send_raw_request("do", None, {"request_id": "1"})
-        with pytest.raises(ValueError, match="1 is in use, or none"):
+        with pytest.raises(ValueError, match="1 is in use, or not valid"):
             await it.wire.send_raw_request("do", None, {"request_id": 1})
         it.request("next")
         assert (await it.hear())["id"] == 2
@@ -368,7 +368,7 @@ async def test_a_caller_who_leaves_tells_the_server() -> None:  # T6
         assert heard["params"]["requestId"] == 1
         assert it.ended["a"] == "left"
         await it.say({"id": 1, "result": {}})  # late
-        assert it.noted[0].startswith(b"an answer to nothing: ")
+        assert it.noted[0].startswith(b"an answer to no request: ")
 
 
 async def test_a_request_without_a_task_is_settled_or_left() -> None:
@@ -919,7 +919,7 @@ async def test_questions_are_answered_side_by_side_and_not_too_many_at_once() ->
             "too many requests at once",
         )
         await it.say({"id": 0, "method": "ping"})  # in use
-        assert it.noted == [b"a request with an id that is none or in use: ping"]
+        assert it.noted == [b"a request whose id is not valid, or in use: ping"]
         go.set()
         assert {(await it.hear())["id"] for _ in range(MOST_ASKED)} == set(
             range(MOST_ASKED)

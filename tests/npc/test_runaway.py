@@ -166,7 +166,7 @@ async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
     for failure in failed:
         assert failure.kind is ErrorKind.TURN
     assert any(
-        "all 1 place at it is taken, which is places" in x.detail for x in failed
+        "its only place is taken (places sets their number)" in x.detail for x in failed
     )
 
 

@@ -180,7 +180,7 @@ async def test_a_wrong_key_is_told_and_not_shown() -> None:
     error = await failure_of([SayText("no")], api_key=Secret("sk-another"))
     assert (error.kind, error.detail) == (
         ErrorKind.AUTHENTICATION,
-        "HTTP 401: invalid x-api-key; the key is api_key",
+        "HTTP 401: invalid x-api-key; set the key in api_key",
     )
 
 

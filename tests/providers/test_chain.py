@@ -250,7 +250,7 @@ async def test_one_that_hangs_takes_half_of_the_time(autojump_clock: MockClock) 
     assert here.models[1].asked == [2.5]
     assert trio.current_time() == 3.5
     assert here.models[0].open == 0
-    assert here.warnings == ["a at home: first_token: it said nothing in 2.5 s"]
+    assert here.warnings == ["a at home: first_token: it sent nothing within 2.5 s"]
 
 
 async def test_of_three_that_hang_the_first_has_most(autojump_clock: MockClock) -> None:
@@ -347,7 +347,7 @@ async def test_after_five_rounds_that_failed_it_is_passed_over_for_ten_seconds(
     assert events[0] == Switched(
         model="b",
         instead_of="a",
-        reason="unavailable: it fails, next try in 10.0 s",
+        reason="unavailable: it keeps failing, next attempt in 10.0 s",
     )
     await trio.sleep(10)
     assert await here.said() == "a"  # the trial
@@ -355,7 +355,7 @@ async def test_after_five_rounds_that_failed_it_is_passed_over_for_ten_seconds(
     assert len(here.models[0].asked) == 6
     assert here.warnings == [
         "a at home: overloaded: no",
-        "a at home: it fails, and is not asked for 10 s",
+        "a at home: it keeps failing, and is not asked for 10 s",
     ]
     assert here.candidates[0].statistics() == ModelStatistics(
         name="a",
@@ -433,8 +433,8 @@ async def test_when_nobody_may_be_asked_that_is_said_at_once(
     error = await here.ask()
     assert isinstance(error, LLMError)
     assert error.detail == (
-        "unavailable: it fails, next try in 7.0 s;"
-        " b: unavailable: it fails, next try in 7.0 s"
+        "unavailable: it keeps failing, next attempt in 7.0 s;"
+        " b: unavailable: it keeps failing, next attempt in 7.0 s"
     )
     assert [len(model.asked) for model in here.models] == [1, 1]
     assert trio.current_time() == 0.0

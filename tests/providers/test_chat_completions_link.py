@@ -169,7 +169,7 @@ async def test_a_server_that_quotes_the_key_is_not_quoted() -> None:
 
 async def test_a_key_that_no_header_can_hold_is_refused_without_being_shown() -> None:
     for key in ("secret\n", "", "sé", "two words"):
-        with pytest.raises(ValueError, match=r"^api_key: empty, or not"):
+        with pytest.raises(ValueError, match=r"^api_key: is empty, or has"):
             model_at("http://127.0.0.1/v1", api_key=Secret(key))
 
 

@@ -206,7 +206,7 @@ async def test_a_model_without_tools_is_asked_without_them(
     assert made.text == "Well met." * 3
     assert len(made.bodies) == 4  # it is remembered
     assert len(made.warned) == 1
-    assert "takes no tools" in made.warned[0]
+    assert "accepts no tools" in made.warned[0]
     assert words[:40] in made.warned[0]  # vLLM's say which flags it needs
 
 
@@ -334,7 +334,7 @@ async def test_what_a_refusal_says_of_the_length_is_kept(words: str) -> None:
     assert (made.text, made.error) == ("Well met.", None)
     assert len(made.bodies[1]["messages"]) > 2
     (warned,) = made.warned
-    assert "told of 3000 tokens at most" in warned
+    assert "it gets at most 3000 tokens" in warned
 
 
 async def test_tools_that_are_too_many_leave_the_last_exchange() -> None:
@@ -360,7 +360,7 @@ async def test_tools_that_are_too_many_leave_the_last_exchange() -> None:
             "hello",
         ]
     (warned,) = made.warned
-    assert "the tools alone take more than the 2048 tokens that it has" in warned
+    assert "the tools alone take more than its 2048 tokens" in warned
 
 
 @pytest.mark.parametrize("name", [x.name for x in KINDS.values() if x.full])
@@ -426,7 +426,7 @@ async def test_a_page_is_told_in_a_few_words(status: int) -> None:
     assert made.error is not None
     assert "a web page ('Not here')" in made.error.detail
     assert "<" not in made.error.detail
-    assert "is that the address?" in made.error.detail
+    assert "is the address right?" in made.error.detail
     bad = await talk(always(502, {"content-type": "text/html"}, page))
     assert bad.error is not None
     assert bad.error.detail == "HTTP 502: a web page ('Not here')"
@@ -437,7 +437,7 @@ async def test_a_model_that_is_not_there_is_told_with_those_that_are() -> None:
     assert made.error is not None
     assert made.error.kind is ErrorKind.NOT_FOUND
     assert (
-        "'llama3.2' is not there: it has llama3.1:8b, qwen3:4b;"
+        "the server does not have 'llama3.2': it has llama3.1:8b, qwen3:4b;"
         " get it with `ollama pull llama3.2`"
     ) in made.error.detail
 

@@ -238,7 +238,7 @@ def test_results_are_spoken_in_the_order_of_the_calls() -> None:
     [
         ({"status": "timeout", "message": "x"}, "I could not finish open tab in time."),
         ({"status": "skipped"}, "I could not finish open tab in time."),
-        ({"status": "cancelled"}, "I broke off open tab."),
+        ({"status": "cancelled"}, "I stopped open tab."),
         ({"status": "denied"}, "I may not use open tab."),
         ({"status": "unavailable"}, "I cannot use open tab right now."),
         ({"status": "crashed"}, "I cannot use open tab right now."),

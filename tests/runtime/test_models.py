@@ -215,7 +215,7 @@ async def test_one_that_is_passed_over_is_shown_wherever_an_operator_looks() -> 
                 "passed_over": 1,
             }
             assert runtime.warnings[-1].text == (
-                f"first at {one.base_url}: it fails, and is not asked for 10 s"
+                f"first at {one.base_url}: it keeps failing, and is not asked for 10 s"
             )
     assert len(one.requests) == 5
 
@@ -290,7 +290,7 @@ async def test_a_model_that_hangs_leaves_half_of_the_first_word_to_the_next(
         assert heard.when(ModelSwitched) == [3.5]  # 2.5 in vain, and one of the other
         assert heard.done.timings.model == 3.5
         reason = heard.only(ModelSwitched).reason
-        assert reason == "first_token: it said nothing in 2.5 s"
+        assert reason == "first_token: it sent nothing within 2.5 s"
         assert [model.open for model in models] == [0, 0]
 
 

@@ -1,7 +1,8 @@
-"""Anthropic's Messages, at the vendor or at anybody who speaks it.
+"""Anthropic's Messages API, at the vendor or at any server that supports it.
 
-`Anthropic` is the model, `RequestOptions` what may be asked of it and what it cannot take.
-The wire is in `wire` and `assembler`, free of I/O; `link` carries it over HTTP.
+`Anthropic` is the model; `RequestOptions` holds the request's options and the model's
+abilities. The protocol is in `wire` and `assembler`, without I/O; `link` sends it over
+HTTP.
 """
 
 from __future__ import annotations

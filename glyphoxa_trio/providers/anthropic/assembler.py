@@ -1,16 +1,18 @@
-"""A Messages stream as events, free of I/O.
+"""Turn a Messages stream into events, without I/O.
 
-A response is a row of blocks. Text leaves as it comes; calls leave together at the
-end, when it is known why it ended:
+A response is a sequence of blocks. Text is passed on as it arrives; calls are passed on
+together at the end, when it is known why the response ended:
 
-* Cut (``max_tokens``, a full context), the last call is dropped unless its arguments
-  are a whole object: it never runs. The calls before it were finished, so they leave.
-* Refused, no call leaves.
-* Otherwise what the model wrote leaves as it wrote it; no arguments at all are ``{}``.
+* If it was cut (``max_tokens``, a full context), the last call is dropped unless its
+  arguments are a whole object: it never runs. The calls before it are complete, so they
+  are passed on.
+* If it was refused, no call is passed on.
+* Otherwise the model's text is passed on unchanged; missing arguments become ``{}``.
 
-Thoughts leave as nothing but `Working`. If calls follow them, the whole response goes
-along with `Finished`, signatures and all: without its thoughts the server does not
-take the calls back. A ping before the first block says nothing of the model.
+Thoughts become nothing but `Working`. If calls follow them, the whole response is
+attached to `Finished`, with signatures: without its thoughts the server does not accept
+the calls in the next request. A ping before the first block says nothing about the
+model.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _ENDS: Final[Mapping[str, FinishReason]] = {
 
 @attrs.define(eq=False)
 class _Block:
-    """One block in the making: its first fields, and the pieces that came since."""
+    """One unfinished block: its first fields, and the pieces that came since."""
 
     first: dict[str, Any]
     kind: str
@@ -65,17 +67,20 @@ class _Block:
 
     @property
     def text(self) -> str:
-        """What it began with, if anything, and the pieces."""
+        """The text that the block began with, if any, and the pieces."""
         return string(self.first.get(self.kind)) + "".join(self.parts)
 
     @property
     def arguments(self) -> str:
-        """As the model wrote them; some servers have all of them at the beginning."""
+        """The arguments as the model wrote them.
+
+        Some servers send all of them when the block starts.
+        """
         written, given = "".join(self.parts), self.first.get("input")
         return json.dumps(given) if given and not written.strip() else written
 
     def again(self, call: ToolCall | None) -> dict[str, Any] | None:
-        """The block as the server takes it back, if it does."""
+        """Return the block as the server takes it back; None if it takes none."""
         match self.kind:
             case "text" if self.text.strip():
                 return {"type": "text", "text": self.text}
@@ -101,12 +106,12 @@ class _Block:
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.ResponseAssembler):
-    """One response of a Messages server."""
+    """The builder of the events of one response of a Messages server."""
 
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
     _thoughts: Thoughts = attrs.field(factory=Thoughts, init=False)
     _kept: int = attrs.field(default=0, init=False)
-    _written: int = attrs.field(default=0, init=False)  # of that, arguments
+    _written: int = attrs.field(default=0, init=False)  # of that, arguments of calls
 
     def whole(self, text: str) -> list[str] | None:
         try:
@@ -151,6 +156,7 @@ class Assembler(answer.ResponseAssembler):
         return [] if self._blocks else None
 
     def _begin(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        """Start a block."""
         first = self._payloads.as_object(payload.get("content_block"), "a block")
         block = _Block(first, string(first.get("type")))
         self._blocks[self._index(payload)] = block
@@ -158,10 +164,12 @@ class Assembler(answer.ResponseAssembler):
         return self._say(block.text) if block.kind == "text" else []
 
     def _say(self, text: str) -> list[LLMEvent]:
+        """Return the text that may be spoken, without thoughts."""
         said = self._thoughts.feed(well_formed(text))
         return [TextChunk(said)] if said else []
 
     def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        """Add a delta to its block."""
         delta = self._payloads.as_object(payload.get("delta"), "a delta")
         block = self._blocks.get(self._index(payload))
         if block is None:
@@ -178,6 +186,7 @@ class Assembler(answer.ResponseAssembler):
         return []
 
     def _keep(self, block: _Block, piece: object, *, part: bool = True) -> str:
+        """Store a piece of a block, and check the limits."""
         if not isinstance(piece, str):
             raise self._payloads.malformed("a delta has no text")
         if part:
@@ -192,13 +201,14 @@ class Assembler(answer.ResponseAssembler):
         return piece
 
     def _index(self, payload: dict[str, Any]) -> int:
+        """Return the index of the block that an event is about."""
         index = payload.get("index")
         if isinstance(index, int):
             return index
         raise self._payloads.malformed("an event of a block without its index")
 
     def _count(self, given: object) -> None:
-        """Figures are of the response so far; what is not told is as it was."""
+        """Take the usage figures. They are totals; a missing figure is unchanged."""
         if not isinstance(given, dict):
             return
         before = self._usage or Usage(model=self.model)
@@ -224,7 +234,7 @@ class Assembler(answer.ResponseAssembler):
         return [*words, *map(CallReady, calls.values()), end]
 
     def _calls(self, reason: FinishReason) -> dict[int, ToolCall]:
-        """The calls by the index of their block, in order."""
+        """Return the calls by the index of their block, in order."""
         calls: dict[int, ToolCall] = {}
         used: set[str] = set()
         last = next(reversed(self._blocks), None)
@@ -246,6 +256,7 @@ class Assembler(answer.ResponseAssembler):
         return calls
 
     def _verbatim(self, calls: Mapping[int, ToolCall]) -> Verbatim | None:
+        """Return the response as the server takes it back, if it needs its thoughts."""
         thought = any(block.kind in THOUGHTS for block in self._blocks.values())
         if not (calls and thought):
             return None

@@ -1,4 +1,4 @@
-"""Anthropic's Messages at their `Endpoint`."""
+"""Anthropic's Messages API over its `Endpoint`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from .assembler import Assembler
 from .wire import DISPENSABLE, RequestOptions, request_body
 
 VENDOR: Final = "https://api.anthropic.com/v1"
-VERSION: Final = "2023-06-01"  # of the wire; a later one refuses any temperature
+VERSION: Final = "2023-06-01"  # of the API; a later version refuses any temperature
 
 
 def _with_version(url: str) -> str:
-    """Up to and including ``/v1``; the vendor's own client takes it without."""
+    """Return the address up to and including ``/v1``.
+
+    The vendor's own client takes an address without it.
+    """
     url = bare(url)
     return url if re.search(r"/v\d+$", url) else f"{url}/v1"
 
 
 @attrs.define(eq=False, kw_only=True)
 class Anthropic(AtEndpoint):
-    """A model of the vendor, or of a server that speaks like it.
+    """A model of Anthropic, or of a server that supports the same API.
 
     Args:
       base_url: with or without ``/v1``.

@@ -1,7 +1,7 @@
-"""The Messages request, free of I/O: a round of a conversation as JSON.
+"""Build the request of the Messages API, without I/O: a conversation as JSON.
 
-The conversation has the shape of `shaping`. What else the server refuses a whole
-request for is not sent either: a tool with a union or an odd key at the root of its
+The conversation is shaped by `shaping`. Other things for which the server refuses a
+whole request are left out as well: a union or an invalid key at the root of a tool's
 schema, and results without tools.
 """
 
@@ -20,10 +20,10 @@ from glyphoxa_trio.providers.payloads import is_whole, safe_name
 from glyphoxa_trio.providers.shaping import Own, Part, Result, ShapedCall, Text, shape
 
 DISPENSABLE: Final = frozenset({"temperature", "tool_choice"})
-"""Fields that some models refuse, and a request can do without."""
+"""Fields that some models refuse, and that a request can do without."""
 
 THOUGHTS: Final = ("thinking", "redacted_thinking")
-MAX_TOKENS: Final = 4096  # of an answer, its thoughts included, if nobody says
+MAX_TOKENS: Final = 4096  # of an answer, its thoughts included, unless configured
 
 _OURS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "stream", "max_tokens"}
@@ -35,10 +35,11 @@ Block = dict[str, Any]
 
 @attrs.frozen(kw_only=True)
 class RequestOptions(Abilities):
-    """What to ask of the model beside the conversation, and what it can take.
+    """The options of a request, and the abilities of the model.
 
     Args:
-      max_tokens: of one answer; the wire wants it stated.
+      max_tokens: of one answer; the API requires it.
+      temperature: of the sampling; None leaves it to the model.
       extra: further fields of the body, such as ``thinking`` or ``cache_control``.
 
     Raises:
@@ -54,7 +55,7 @@ class RequestOptions(Abilities):
             raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
 
     def without(self, fields: frozenset[str]) -> RequestOptions:
-        """The same, leaving out fields of `DISPENSABLE` that a server refused."""
+        """Return the options without fields of `DISPENSABLE` that a server refused."""
         return attrs.evolve(
             self,
             temperature=None if "temperature" in fields else self.temperature,
@@ -65,7 +66,7 @@ class RequestOptions(Abilities):
 def request_body(
     request: LLMRequest, model: str, *, options: RequestOptions
 ) -> dict[str, Any]:
-    """The body of ``POST /messages``, streaming."""
+    """Return the body of ``POST /messages``, with streaming."""
     kept = options.tools and options.tool_messages
     shaped = shape(
         request.messages,
@@ -87,7 +88,7 @@ def request_body(
     called = {
         safe_name(call.name): None for x in request.messages * kept for call in x.calls
     }
-    # Calls in a conversation are refused where no tool is listed at all.
+    # A conversation with calls is refused if no tool is listed at all.
     offered = request.tools if options.tools else ()
     tools = [_tool(spec) for spec in offered or map(_gone, called)]
     if tools and (called or options.tool_choice or not request.tools_forbidden):
@@ -98,11 +99,13 @@ def request_body(
         body["temperature"] = options.temperature
     body |= dict(options.extra)
     if "thinking" in body and _thoughtless(body["messages"]):
-        del body["thinking"]  # one that has begun without cannot go on with it
+        # A turn that began without thoughts cannot continue with them.
+        del body["thinking"]
     return body
 
 
 def _block(part: Part) -> Iterator[Block]:
+    """Yield the content blocks of a part."""
     match part:
         case Text():
             yield {"type": "text", "text": str(part)}
@@ -121,9 +124,10 @@ def _block(part: Part) -> Iterator[Block]:
 
 
 def _verbatim(message: Message, model: str) -> tuple[str, list[Block]]:
-    """The blocks as the model itself wrote them, if it did and they say the same.
+    """Return the blocks as this model wrote them, if they still match the message.
 
-    Before them what was said for it, with which the message begins (D23c).
+    The first value is the text before them: what the host said for the NPC before the
+    model answered.
     """
     if message.verbatim is None or message.verbatim.model != model:
         return "", []
@@ -137,7 +141,10 @@ def _verbatim(message: Message, model: str) -> tuple[str, list[Block]]:
 
 
 def _before(end: str, text: str) -> str | None:
-    """What ``text`` has before ``end``, blanks apart; None if it ends otherwise."""
+    """Return what ``text`` has before ``end``, ignoring blanks.
+
+    Returns None if it ends otherwise.
+    """
     whole, last = "".join(text.split()), "".join(end.split())
     if not whole.endswith(last):
         return None
@@ -149,18 +156,19 @@ def _before(end: str, text: str) -> str | None:
 
 
 def _thoughtless(turns: Sequence[dict[str, Any]]) -> bool:
-    """Whether results are to be answered of calls that began without thoughts."""
+    """Return whether the last turn answers calls that began without thoughts."""
     *_, before, last = ({"content": [{"type": ""}]}, *turns)
     results = any(block["type"] == "tool_result" for block in last["content"])
     return results and before["content"][0]["type"] not in THOUGHTS
 
 
 def _gone(name: str) -> ToolSpec:
-    """A tool of which only a call is left."""
+    """Return a tool that is no longer offered, but was called."""
     return ToolSpec(name=name, description="Not available.", parameters={})
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
+    """Return a tool as the API wants it."""
     return {
         "name": spec.name,
         "description": spec.description,
@@ -169,7 +177,10 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as the server takes it; arguments are held against the original."""
+    """Return the schema as the server accepts it.
+
+    Arguments are validated against the original schema.
+    """
     schema = {key: x for key, x in parameters.items() if key not in _UNIONS}
     schema["type"] = "object"
     properties = schema.get("properties")

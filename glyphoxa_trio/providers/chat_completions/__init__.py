@@ -1,7 +1,8 @@
-"""Any server that speaks OpenAI's chat completions: Ollama, vLLM, llama.cpp, clouds.
+"""Servers with OpenAI's chat completions API: Ollama, vLLM, llama.cpp, clouds.
 
-`ChatCompletions` is the model, `RequestOptions` what may be asked of it and what it
-cannot take. The wire is in `wire`, free of I/O; `link` carries it over HTTP.
+`ChatCompletions` is the model; `RequestOptions` holds the request's options and the model's
+abilities. The protocol is in `wire` and `assembler`, without I/O; `link` sends it over
+HTTP.
 """
 
 from __future__ import annotations

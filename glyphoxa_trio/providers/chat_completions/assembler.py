@@ -1,22 +1,23 @@
-"""A chat-completions stream as events, free of I/O, however the server deviates.
+"""Turn a chat-completions stream into events, without I/O, however a server deviates.
 
-Servers that claim this protocol differ in how they stream tool calls. Rather
-than know them by name, the `Assembler` goes by what can be told apart:
+Servers that claim this protocol differ in how they stream tool calls. The `Assembler`
+does not know them by name, but goes by what it can distinguish:
 
-* Text leaves as it comes. Calls leave together at the end of the stream, since
-  a late fragment may still belong to any of them.
-* A fragment goes to the call of its ``index``; without an index to the call of
-  its id, else to the last one. It opens a new call if it brings a name and
-  cannot continue what is there: another id; or, where ids do not tell, another
-  name; or an object after an object that was already closed.
-* Calls make a tool turn whatever the finish reason says. Where the answer was
-  cut (``length``, ``content_filter``) a call whose arguments are not a whole
-  JSON object is dropped: it never runs, nor does anybody answer for it. The
-  calls before it are whole, so they leave, and `Finished` says why it ended.
-* A piece that makes more of a tool's name out of what is none is a piece of it.
-* Ids are unique within a response. A missing id, and every repetition of one,
-  becomes ``call_`` and 32 hex digits. One id, index, name and arguments said
-  twice are one call.
+* Text is passed on as it arrives. Calls are passed on together at the end of the
+  stream, since a late fragment may still belong to any of them.
+* A fragment belongs to the call with its ``index``; without an index to the call with
+  its id, otherwise to the last one. It opens a new call if it brings a name and cannot
+  continue the last one: another id; or, where ids do not tell, another name; or an
+  object after an object that was already closed.
+* Calls make a tool turn, whatever the finish reason says. If the answer was cut
+  (``length``, ``content_filter``), a call whose arguments are not a whole JSON object
+  is dropped: it never runs, and gets no result. The calls before it are complete, so
+  they are passed on, and `Finished` says why the answer ended.
+* If a call's name is not a tool's name, and a piece makes it the beginning of one, the
+  piece is part of the name.
+* Ids are unique within a response. A missing id, and every repetition of one, becomes
+  ``call_`` and 32 hex digits. The same id, index, name and arguments twice are one
+  call.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _CUT: Final[Mapping[str, FinishReason]] = {
 
 @attrs.define(eq=False)
 class _Slot:
-    """A call in the making."""
+    """An unfinished call."""
 
     index: int | None
     id: str = ""
@@ -68,6 +69,7 @@ class _Slot:
         return "".join(self.parts)
 
     def continued_by(self, call_id: str, name: str, fragment: str) -> bool:
+        """Return whether a fragment continues this call."""
         if not name:
             return True
         if fragment.lstrip()[:1] == "{" and is_whole(self.arguments):
@@ -79,11 +81,11 @@ class _Slot:
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.ResponseAssembler):
-    """One response of a server that claims this protocol.
+    """The builder of the events of one response of a server that claims this protocol.
 
     Args:
-      thoughts: keeps what the model thinks out of the text.
-      names: of the tools that it was shown.
+      thoughts: removes the model's thoughts from the text.
+      names: of the tools that it was offered.
     """
 
     thoughts: Thoughts = attrs.field(factory=Thoughts)
@@ -114,6 +116,7 @@ class Assembler(answer.ResponseAssembler):
         return self._chunk(self._payloads.parsed(data))
 
     def _chunk(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        """Return the events of one chunk."""
         if payload.get("error"):
             raise stream_error(payload["error"], self.secret)
         if payload.get("object") == "error":
@@ -134,6 +137,7 @@ class Assembler(answer.ResponseAssembler):
         return []
 
     def _choice(self, choice: dict[str, Any]) -> list[LLMEvent]:
+        """Return the events of one choice."""
         delta = self._payloads.as_object(choice.get("delta") or {}, "a delta")
         for entry in self._payloads.as_list(delta.get("tool_calls"), "tool_calls"):
             self._fragment(self._payloads.as_object(entry, "a tool call"))
@@ -150,6 +154,7 @@ class Assembler(answer.ResponseAssembler):
         return [TextChunk(text)] if text else []
 
     def _text(self, content: object) -> str:
+        """Return the text of a message's content."""
         if isinstance(content, list):  # Mistral streams typed parts
             parts = [part for part in content if isinstance(part, dict)]
             return "".join(
@@ -162,6 +167,7 @@ class Assembler(answer.ResponseAssembler):
         raise self._payloads.malformed("content is neither text nor parts of text")
 
     def _fragment(self, entry: dict[str, Any]) -> None:
+        """Add a fragment to its call, or open a new one."""
         function = self._payloads.as_object(entry.get("function") or {}, "a function")
         index = entry.get("index")
         index = index if isinstance(index, int) else None
@@ -188,17 +194,18 @@ class Assembler(answer.ResponseAssembler):
         self._payloads.bounded(len(self._slots), self._size)
 
     def _goes_on(self, slot: _Slot, name: str) -> bool:
-        """Whether this is another piece of a tool's name."""
+        """Return whether this is another piece of a tool's name."""
         if not name or slot.name in self.names or slot.arguments.strip():
             return False
         return any(known.startswith(slot.name + name) for known in self.names)
 
     def _slot_of(self, index: int | None, call_id: str, name: str) -> _Slot | None:
+        """Return the call that a fragment may belong to."""
         slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]
         by_id = (slot for slot in slots if call_id and slot.id == call_id)
         latest = slots[0] if slots else None
         if latest is None and self._slots and not name:
-            latest = self._slots[-1]  # an index that only continuations bear
+            latest = self._slots[-1]  # an index that only continuations have
         return next(by_id, latest)
 
     def _end(self) -> list[LLMEvent]:
@@ -213,6 +220,7 @@ class Assembler(answer.ResponseAssembler):
         return [*words, *events, Finished(reason=reason, usage=self._usage)]
 
     def _calls(self, cut: bool) -> list[ToolCall]:
+        """Return the calls; of an answer that was cut, only complete ones."""
         calls: list[ToolCall] = []
         used: set[str] = set()
         said: set[tuple[int | None, str, str, str]] = set()
@@ -229,7 +237,7 @@ class Assembler(answer.ResponseAssembler):
             fresh = slot.id and slot.id not in used
             call_id = slot.id if fresh else self.new_id()
             used.add(call_id)
-            # No arguments at all is how some servers say an empty object.
+            # Some servers send no arguments for an empty object.
             text = well_formed(arguments) if arguments.strip() else "{}"
             calls.append(ToolCall(call_id, slot.name, text))
         return calls

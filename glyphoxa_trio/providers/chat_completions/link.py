@@ -1,4 +1,4 @@
-"""The chat-completions protocol at its `Endpoint`."""
+"""The chat completions API over its `Endpoint`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .wire import DISPENSABLE, RequestOptions, request_body
 
 @attrs.define(eq=False, kw_only=True)
 class ChatCompletions(AtEndpoint):
-    """A model of a server that speaks this protocol.
+    """A model of a server with this API.
 
     Args:
       base_url: up to and including ``/v1``.
-      thinks: its answers begin with a thought that no tag opens; None goes by its
-        name, and by what it does.
+      thinks: True if its answers begin with a thought that no tag opens; None decides
+        by its name and its answers.
     """
 
     base_url: str = attrs.field(converter=bare)
@@ -53,15 +53,18 @@ class ChatCompletions(AtEndpoint):
         )
 
     def _it_thinks(self) -> None:
+        """Note that the model ended a thought that no tag had opened."""
         told, self._told = self._told, True
         self._thought = True
         if self.thinks is None and not told:
             self.warn(
-                f"{self.label}: it has thought aloud, with only a tag behind the"
-                " thought; its answers are kept back until that tag as long as they"
-                " have one (thinks: true does so from the start, false never)"
+                f"{self.label}: its answer began with a thought, which only a closing"
+                " tag marks; from now on answers are held back until that tag, as long"
+                " as they have one (thinks: true does so from the start, thinks: false"
+                " never)"
             )
 
     def _it_does_not(self) -> None:
-        # A player may bring a model to write such a tag, and it has no tag now.
+        """Note that an answer contained no thought."""
+        # A player may get a model to write such a tag; this answer has none.
         self._thought = False

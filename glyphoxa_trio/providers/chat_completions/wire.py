@@ -1,9 +1,9 @@
-"""The chat-completions request, free of I/O: a round of a conversation as JSON.
+"""Build the request of the chat completions API, without I/O: a conversation as JSON.
 
-The conversation has the shape of `shaping`, which strict servers take. What comes
-back is `assembler`'s, what goes wrong `failures`'. What a model once said oddly must
-not poison every later request, so names and arguments go back in a form that servers
-take.
+The conversation is shaped by `shaping`, so that strict servers accept it. Answers are
+read by `assembler`, errors by `failures`. A malformed name or argument of an earlier
+answer must not make every later request fail, so names and arguments are sent back in a
+form that servers accept.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
 from glyphoxa_trio.tools.outcome import ToolCall
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
-"""Fields that some servers refuse, and a request can do without."""
+"""Fields that some servers refuse, and that a request can do without."""
 
 _OURS: Final = frozenset({"model", "messages", "tools", "stream", "n"}) | DISPENSABLE
 
 
 @attrs.frozen(kw_only=True)
 class RequestOptions(Abilities):
-    """What to ask of the model beside the conversation, and what it can take.
+    """The options of a request, and the abilities of the model.
 
     Args:
-      max_tokens_field: older and local servers know only ``max_tokens``.
-      stream_options: the server takes it; without it there is no `Usage`.
-      parallel_tool_calls: None says nothing and leaves it to the server.
-      name_field: the server takes ``name`` in a user's message. Most refuse it, so
-        who speaks is part of the text without it.
+      temperature: of the sampling; None leaves it to the model.
+      max_tokens: of one answer; None sets no limit.
+      max_tokens_field: its name; older and local servers know only ``max_tokens``.
+      stream_options: True if the server takes it; without it there is no `Usage`.
+      parallel_tool_calls: None leaves it to the server.
+      name_field: True if the server takes ``name`` in a user's message. Most refuse it,
+        so otherwise the speaker is named in the text.
       extra: further fields of the body, such as ``seed`` or ``reasoning_effort``.
 
     Raises:
@@ -56,7 +58,7 @@ class RequestOptions(Abilities):
             raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
 
     def without(self, fields: frozenset[str]) -> RequestOptions:
-        """The same, leaving out fields of `DISPENSABLE` that a server refused."""
+        """Return the options without fields of `DISPENSABLE` that a server refused."""
         parallel = self.parallel_tool_calls
         return attrs.evolve(
             self,
@@ -69,7 +71,7 @@ class RequestOptions(Abilities):
 def request_body(
     request: LLMRequest, model: str, *, options: RequestOptions
 ) -> dict[str, Any]:
-    """The body of ``POST /chat/completions``."""
+    """Return the body of ``POST /chat/completions``."""
     body: dict[str, Any] = {
         "model": model,
         "messages": list(_messages(request.messages, options)),
@@ -81,7 +83,7 @@ def request_body(
         if request.tools_forbidden:
             body["tool_choice"] = "none"
         else:
-            if options.tool_choice:  # for one server, nothing said is "none"
+            if options.tool_choice:  # one server takes a missing field as "none"
                 body["tool_choice"] = "auto"
             if options.parallel_tool_calls is not None:
                 body["parallel_tool_calls"] = options.parallel_tool_calls
@@ -96,6 +98,7 @@ def request_body(
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
+    """Return a tool as the API wants it."""
     return {
         "type": "function",
         "function": {
@@ -109,12 +112,13 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 def _messages(
     messages: Sequence[Message], options: RequestOptions
 ) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a conversation."""
     shaped = shape(
         messages,
         tool_messages=options.tools and options.tool_messages,
         short_ids=options.short_ids,
     )
-    # Without a role of its own the prompt stands before the first words.
+    # Without a system role the prompt is put before the first words.
     before = [] if options.system_role else [shaped.system] * bool(shaped.system)
     if shaped.system and options.system_role:
         yield {"role": "system", "content": shaped.system}
@@ -127,7 +131,7 @@ def _messages(
             yield from _answer(turn, results, one_call=options.one_call)
             continue
         if turn.texts and turn.results:
-            # Some servers want the assistant's words between a result and a user's.
+            # Some servers require an assistant message between a result and a user's.
             yield {"role": "assistant", "content": NOTHING}
         if turn.texts:
             yield _said(turn.texts, before, name_field=options.name_field)
@@ -137,6 +141,7 @@ def _messages(
 def _said(
     texts: Sequence[Text], before: Sequence[str], *, name_field: bool
 ) -> dict[str, Any]:
+    """Return a user message of one or several texts."""
     if name_field and len(texts) == 1 and not before and texts[0].name:
         name = safe_name(texts[0].name)
         return {"role": "user", "content": texts[0].text, "name": name}
@@ -146,7 +151,7 @@ def _said(
 def _answer(
     turn: ShapedTurn, results: Mapping[str, str], *, one_call: bool
 ) -> Iterator[dict[str, Any]]:
-    """What the assistant said, its calls, and what they came to."""
+    """Yield the assistant's words, its calls, and their results."""
     content = "\n\n".join(map(str, turn.texts))
     calls = turn.calls
     if not calls:
@@ -168,8 +173,9 @@ def _answer(
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    # Servers answer 400 or 500 to a history that holds a broken name or broken
-    # JSON; its tool message says what was wrong.
+    """Return a call as the API wants it."""
+    # Servers answer 400 or 500 to a history with a broken name or broken JSON. The
+    # result of the call says what was wrong.
     return {
         "id": call.id,
         "type": "function",

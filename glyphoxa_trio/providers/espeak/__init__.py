@@ -1,7 +1,7 @@
-"""Speech synthesis on this machine: the `espeak-ng` program, a process a sentence.
+"""Speech synthesis on this machine, by the `espeak-ng` program: one process a sentence.
 
-Small, fast and robotic: a voice for tests, for tables without a network, and for
-finding out what one wants of a better one.
+It is small, fast and sounds like a robot: a voice for tests and for tables without a
+network.
 """
 
 from .link import Espeak, installed

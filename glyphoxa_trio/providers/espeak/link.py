@@ -1,4 +1,4 @@
-"""`espeak-ng` as a `Synthesizer`: one process says one sentence, and can be killed."""
+"""`espeak-ng` as a `Synthesizer`: one process for each sentence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from .wire import options, said
 
 PROGRAM: Final = "espeak-ng"
 RATE: Final = 22_050  # of its own voices; others are resampled to it
-PATIENCE: Final = 5.0  # seconds for the next piece: it needs milliseconds
+PATIENCE: Final = 5.0  # seconds for the next piece, which normally takes milliseconds
 _PIECE: Final = 8 * 1024  # bytes read at a time, 0.2 s of speech
-_COMPLAINT: Final = 4 * 1024  # bytes of stderr that are worth reading
+_COMPLAINT: Final = 4 * 1024  # bytes of stderr that are read
 
 
 def installed(program: str = PROGRAM) -> bool:
+    """Return whether the program is on ``PATH``."""
     return shutil.which(program) is not None
 
 
@@ -35,6 +36,10 @@ class Espeak:
 
     Several sentences at a time are several processes. `VoiceStyle.name` is one of its
     voices, such as ``en-us`` or ``en+f3``.
+
+    Args:
+      program: its name or path.
+      rate: of the audio that is returned, in Hz.
     """
 
     program: str = PROGRAM
@@ -48,7 +53,7 @@ class Espeak:
     async def speak(
         self, text: str, voice: VoiceStyle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Say one sentence; leaving kills the process and waits until it is gone.
+        """Speak one sentence; leaving kills the process and waits until it is gone.
 
         Raises:
           SpeechError: see `Synthesizer.speak`.
@@ -56,8 +61,8 @@ class Espeak:
         process = await self._start(voice)
         try:
             assert process.stdin is not None
-            # It reads all of it before it says anything, so this cannot lock up. If
-            # it is gone already, its status says why.
+            # It reads all of the text before it speaks, so this cannot deadlock. If it
+            # has exited already, its status says why.
             with suppress(trio.BrokenResourceError), _patience():
                 await process.stdin.send_all(said(text, voice.pronunciation))
                 await process.stdin.aclose()
@@ -66,6 +71,11 @@ class Espeak:
             await end(process)
 
     async def _start(self, voice: VoiceStyle) -> trio.Process:
+        """Start the program.
+
+        Raises:
+          SpeechError: if that is not possible.
+        """
         try:
             return await start([self.program, *options(voice)])
         except FileNotFoundError:
@@ -79,7 +89,7 @@ class Espeak:
 
 @attrs.define(eq=False)
 class _Pieces:
-    """What one process says, as it is read."""
+    """The audio of one process, as it is read."""
 
     _process: trio.Process
     _rate: int
@@ -107,6 +117,7 @@ class _Pieces:
         raise StopAsyncIteration
 
     def _heard(self, data: bytes) -> bytes:
+        """Convert what was read; no data ends the stream."""
         audio = self._rest + self._wav.feed(data) if data else self._rest
         whole = len(audio) // WIDTH * WIDTH
         audio, self._rest = audio[:whole], audio[whole:]
@@ -118,7 +129,11 @@ class _Pieces:
         return piece if data else piece + self._resampler.end()
 
     async def _finish(self) -> None:
-        """It has said all: was that all?"""
+        """Check that the process has ended well.
+
+        Raises:
+          SpeechError: if it has not.
+        """
         self._over = True
         assert self._process.stderr is not None
         complaint = bytes(await self._process.stderr.receive_some(_COMPLAINT))
@@ -129,7 +144,11 @@ class _Pieces:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """The wait for a process has an end, which is an error."""
+    """Limit the wait for the process.
+
+    Raises:
+      SpeechError: if it takes longer.
+    """
     try:
         with trio.fail_after(PATIENCE):
             yield

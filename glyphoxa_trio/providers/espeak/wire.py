@@ -1,4 +1,4 @@
-"""What `espeak-ng` is told: its options, and the text as it is to be said. Pure."""
+"""The options of `espeak-ng`, and the text as it is spoken. No I/O."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from glyphoxa_trio.providers.speech import VoiceStyle
 
 DEFAULT_VOICE: Final = "en"
-_WORDS_PER_MINUTE: Final = 175  # its own usual speed
-_SLOWEST, _FASTEST = 80, 450  # what it takes
+_WORDS_PER_MINUTE: Final = 175  # the program's default
+_SLOWEST, _FASTEST = 80, 450  # the limits of the program
 
 
 def options(voice: VoiceStyle) -> list[str]:
-    """Options for one sentence, which comes by stdin, to a WAV on stdout.
+    """Return the options for one sentence, read from stdin, to a WAV on stdout.
 
     A ``name`` that begins with ``+`` is a variant of the language's voice. A speed
-    that it cannot do becomes the nearest one that it can.
+    outside the program's limits becomes the nearest one inside.
     """
     language = (voice.language or DEFAULT_VOICE).lower()
     name = voice.name or language
@@ -30,10 +30,10 @@ def options(voice: VoiceStyle) -> list[str]:
 
 
 def said(text: str, pronunciation: Mapping[str, str]) -> bytes:
-    """The text with words replaced as they are pronounced.
+    """Return the text, with words replaced by their pronunciation.
 
-    A pronunciation may be phonemes in ``[[…]]``, which are the operator's; in the
-    text, which is a model's, they are nothing special.
+    A pronunciation may contain phonemes in ``[[…]]``: it comes from the operator. The
+    text comes from a model, so such brackets in it are disabled.
     """
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = re.sub(r"\[(?=\[)", "[ ", text)
@@ -41,8 +41,7 @@ def said(text: str, pronunciation: Mapping[str, str]) -> bytes:
 
 
 def replaced(text: str, pronunciation: Mapping[str, str]) -> str:
-    """Whole words only, in whatever case, the longest first; nothing is replaced
-    twice."""
+    """Replace whole words, in any case, the longest first; nothing twice."""
     known = {word.casefold(): said for word, said in pronunciation.items() if word}
     if not known:
         return text

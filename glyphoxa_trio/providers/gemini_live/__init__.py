@@ -1,10 +1,10 @@
-"""Google's Gemini Live: a model that hears and speaks over one socket.
+"""Google's Gemini Live: a speech-to-speech model over one socket.
 
-`GeminiLive` is the model, `SessionOptions` what may be asked of it, `Profile` what its family
-takes. The wire is in `wire`, free of I/O: what is said is in `messages`, what comes in
-`incoming`, what the model's turns mean in `turn`, with the calls made in them (`calls`)
-and what was heard (`hearing`).
-`schema` reduces the tools' schemas to what Gemini takes.
+`GeminiLive` is the model, `SessionOptions` holds its options, and `Profile` says what its
+family supports. The protocol is in `wire`, without I/O: `messages` builds messages,
+`incoming` parses those that arrive, `turn` turns the model's turns into responses,
+`calls` keeps the calls made in them, and `hearing` the transcripts of the user.
+`schema` reduces the tools' schemas to what Gemini accepts.
 """
 
 from __future__ import annotations

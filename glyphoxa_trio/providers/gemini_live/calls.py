@@ -1,7 +1,7 @@
 """The calls of one socket: which were made, and which may still be answered.
 
-A call comes as a ``toolCall``, as a part of the model's turn, or as both; with an id,
-or on some servers without. It is one call all the same, and has one id for us.
+A call arrives as a ``toolCall``, as a part of the model's turn, or as both; with an id,
+or on some servers without. It is one call in all cases, and gets one id here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import LinkClosed
 from glyphoxa_trio.tools.outcome import ToolCall
 
-MAX_KNOWN: Final = 1024  # beyond, the oldest that are settled are forgotten
+MAX_KNOWN: Final = 1024  # calls; beyond, the oldest that are settled are forgotten
 
 
 class CallState(StrEnum):
+    """The state of a call."""
+
     OWED = "owed"
     ANSWERED = "answered"
     CANCELLED = "cancelled"
@@ -28,8 +30,11 @@ class CallState(StrEnum):
 
 @attrs.define(eq=False)
 class Made:
-    """A call that was made. ``given_id`` is the server's, None as long as it gave
-    none; ``in_turn``: the turn in which it came is not over."""
+    """A call that was made.
+
+    ``given_id`` is the server's id, None as long as it gave none. ``in_turn`` is True
+    until the turn in which the call came is over.
+    """
 
     call: ToolCall
     given_id: str | None
@@ -39,16 +44,16 @@ class Made:
 
 @attrs.define(eq=False)
 class Calls:
-    """Every call by our id. ``new_id`` makes the ids that the server did not give."""
+    """All calls by our id. ``new_id`` makes the ids that the server did not give."""
 
     new_id: Callable[[], str]
     _made: OrderedDict[str, Made] = attrs.field(factory=OrderedDict, init=False)
 
     def take(self, given_id: str | None, name: str, arguments: str) -> ToolCall | None:
-        """A call has come in. None if it was here before, in whatever form.
+        """Record a call that has arrived; return None if it came before, in any form.
 
         Raises:
-          LinkClosed: more than `MAX_KNOWN` calls are owed an answer.
+          LinkClosed: if more than `MAX_KNOWN` calls are waiting for an answer.
         """
         made = self._made.values()
         if given_id is not None and any(one.given_id == given_id for one in made):
@@ -64,10 +69,10 @@ class Calls:
         return call
 
     def answerable(self, call_id: str) -> Made | None:
-        """The call to be answered; None if the server wants no answer any more.
+        """Return the call to be answered; None if the server no longer wants an answer.
 
         Raises:
-          ValueError: it is not of this socket, or is answered already.
+          ValueError: if the call is not of this socket, or is answered already.
         """
         made = self._made.get(call_id)
         if made is None:
@@ -77,11 +82,14 @@ class Calls:
         return made if made.standing is CallState.OWED else None
 
     def answered(self, made: Made) -> None:
-        """Its answer is on its way; there is no second one."""
+        """Note that the answer is being sent; there is no second one."""
         made.standing = CallState.ANSWERED
 
     def cancel(self, given_ids: Iterable[str]) -> tuple[str, ...]:
-        """The server wants no answer to these; returns those that were owed one."""
+        """Cancel calls by the server's ids.
+
+        Returns our ids of the calls that had no answer.
+        """
         ids = frozenset(given_ids)
         if not ids:
             return ()
@@ -91,15 +99,17 @@ class Calls:
         return tuple(made.call.id for made in found)
 
     def end_turn(self) -> None:
-        """What comes from now on is another turn's."""
+        """Note that calls from now on belong to another turn."""
         for made in self._made.values():
             made.in_turn = False
 
     @property
     def owed(self) -> bool:
+        """True if a call waits for an answer."""
         return any(_is_owed(made) for made in self._made.values())
 
     def _forget(self) -> None:
+        """Forget the oldest calls that are settled, if there are too many."""
         while len(self._made) > MAX_KNOWN:
             oldest = next((m for m in self._made.values() if not _is_owed(m)), None)
             if oldest is None:

@@ -1,4 +1,4 @@
-"""JSON: what a value is if it is of the right kind, and messages that can be sent."""
+"""Helpers for JSON: values of the expected type, and messages that can be sent."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from glyphoxa_trio.providers.payloads import well_formed
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """``value`` if it is an object; else an empty one."""
-    if value is None:  # which is quicker told than asked of an abstract class
+    """Return ``value`` if it is an object; otherwise an empty one."""
+    if value is None:  # faster than a check against an abstract class
         return {}
     return value if isinstance(value, Mapping) else {}
 
 
 def listed(value: Any) -> list[Any]:
+    """Return ``value`` as a list if it is one; otherwise an empty one."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number that any wire can carry."""
+    """Return whether ``value`` is a number that any protocol can carry."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) < 2**63  # neither infinite nor NaN is
+    return abs(value) < 2**63  # this excludes infinity and NaN
 
 
 def encoded(message: Mapping[str, Any]) -> str:
-    """A message as one text frame, with whole characters only.
+    """Encode a message as one text frame, without lone surrogates.
 
     Raises:
       ValueError: if it holds a number that JSON does not have.
@@ -38,6 +39,6 @@ def encoded(message: Mapping[str, Any]) -> str:
         ensure_ascii=False,
         allow_nan=False,
         separators=(",", ":"),
-        default=dict,  # a read-only mapping
+        default=dict,  # for a read-only mapping
     )
     return well_formed(text)

@@ -1,15 +1,16 @@
-"""What somebody said, from transcripts that come late and do not say whose they are.
+"""The user's utterances, from transcripts that arrive late and name no utterance.
 
-Gemini's wire has no names for utterances, so they are numbered here. One begins when
-the server hears somebody (where it says so), when somebody interrupts the model, or
-with the first words; and if nothing of that was said, with the answer to it, which is
-every answer that nobody asked for in text. Words say nothing of when: they are filled
-in.
+Gemini's protocol has no ids for utterances, so they are numbered here. An utterance
+begins when the server reports speech (if it does), when the user interrupts the model,
+or with the first words; if none of these came, it begins with the answer to it. Every
+answer that was not requested in text answers an utterance. Words do not say when they
+were spoken; they are added to the utterance afterwards.
 
-Pieces of a transcript are not ordered with the model's turn, and most models never say
-that one is the last. So an utterance is whole a moment after the answer to it has
-begun. Pieces that come later wait until it is clear whose they are: of whoever barges
-in, or is answered next, if that happens soon; else of the one that was answered.
+Pieces of a transcript are not ordered with the model's turn, and most models never mark
+the last piece. So an utterance is complete a moment after its answer has begun. Pieces
+that come later wait until it is clear where they belong: to an utterance that
+interrupts the model or is answered next, if one comes soon; otherwise to the one that
+was answered.
 """
 
 from __future__ import annotations
@@ -22,31 +23,30 @@ import attrs
 from glyphoxa_trio.providers.s2s import Event, Heard
 
 GRACE: Final = 0.3  # seconds for the last pieces, after the answer has begun
-LATE: Final = (
-    2.0  # seconds after an answer in which pieces may still be of its question
-)
-PATIENCE: Final = 10.0  # seconds that a model has to answer what it hears
+# Seconds after an answer in which pieces may still belong to its question.
+LATE: Final = 2.0
+PATIENCE: Final = 10.0  # seconds in which a model answers what it hears
 MAX_WORDS: Final = 20_000  # characters of one utterance
 MAX_LATE: Final = 200  # pieces
 
 
 @attrs.define(eq=False)
 class Hearing:
-    """One utterance after another. Times are on the clock of ``now``.
+    """The utterances of one socket, in order. Times are on the clock of ``now``.
 
     Args:
-      prefix: of the names of utterances.
-      due: when to `wake` it, None for not at all.
-      item: the utterance that began last.
+      prefix: of the ids of utterances.
+      due: when to `wake` it, None for never.
+      item: the id of the utterance that began last.
     """
 
     prefix: str
     due: float | None = None
     item: str = ""
     _words: str = ""
-    _whole: bool = False  # its words were told as all of them
-    _answered: bool = True  # its answer has begun; there is none before the first
-    _announced: bool = False  # it began with more than words
+    _whole: bool = False  # its words were reported as complete
+    _answered: bool = True  # its answer has begun; True before the first utterance
+    _announced: bool = False  # its beginning was reported, not only its words
     _ended_at: float | None = -inf  # the turn that answers it; None: not yet
     _last_sign: float = 0.0
     _late: list[str] = attrs.field(factory=list)
@@ -54,13 +54,13 @@ class Hearing:
     _number: int = 0
 
     def begins(self, now: float) -> None:
-        """Somebody is heard to speak."""
+        """Note that the user starts speaking."""
         if self._answered or self._announced:
             self._begin()
         self._announced, self._last_sign = True, now
 
     def ends(self, now: float) -> str:
-        """They have finished; returns which utterance that was."""
+        """Note that the user stops speaking; return the id of the utterance."""
         if self._answered:
             self._begin()
         self._announced, self._last_sign = True, now
@@ -69,16 +69,22 @@ class Hearing:
     def piece(
         self, text: str, now: float, *, answering: bool, last: bool
     ) -> list[Event]:
-        """A piece of a transcript; ``answering``: the model's turn goes on."""
+        """Take a piece of a transcript.
+
+        Args:
+          text: the piece.
+          answering: True during the model's turn.
+          last: True if the server marks it as the last piece of its utterance.
+        """
         if not text:
             return self._finish() if last else []
         if last and text.strip() == self._words.strip():
-            return self._finish()  # all of it, once more
+            return self._finish()  # the whole utterance once more
         self._last_sign = now
         ended_at = self._ended_at
         ended = self._answered and ended_at is not None
         if ended_at is not None and not answering and now >= ended_at + LATE:
-            self._begin()  # long after the answer: it is something new
+            self._begin()  # long after the answer: a new utterance
         elif (ended and answering) or (self._answered and self._whole):
             self._late.append(text)
             self._lost += len(self._late) - len(self._late[:MAX_LATE])
@@ -97,8 +103,10 @@ class Hearing:
         return [self._heard(final=False)]
 
     def answer_begins(self, now: float) -> list[Event]:
-        """The model begins to answer what was said last, or what nothing was known of
-        until now: `item`."""
+        """Note that the model starts to answer `item`.
+
+        That is the utterance spoken last, or a new one if nothing was known of it.
+        """
         events: list[Event] = []
         if self._answered:
             self._begin()
@@ -109,23 +117,23 @@ class Hearing:
 
     @property
     def unanswered(self) -> bool:
-        """Somebody was heard, and has no answer yet."""
+        """True if the user spoke and has no answer yet."""
         return not self._answered
 
     def waits(self, now: float) -> bool:
-        """Whether an answer to what was heard is to be expected."""
+        """Return whether an answer to the user's speech is to be expected."""
         return self.unanswered and now < self._last_sign + PATIENCE
 
     def words(self) -> Event:
-        """The words so far."""
+        """Return the event with the words so far."""
         return self._heard(final=False)
 
     def finish(self) -> list[Event]:
-        """The answer goes on without more words."""
+        """Return the final event of the utterance: its answer is well under way."""
         return self._finish() if self._answered else []
 
     def wake(self, now: float) -> list[Event]:
-        """Do what is due."""
+        """Complete the utterance, if that is due at ``now``."""
         if self.due is None or now < self.due:
             return []
         if self._late:
@@ -135,7 +143,7 @@ class Hearing:
         return self._finish()
 
     def interrupted(self, now: float) -> list[Event]:
-        """Somebody barges in; what they say may have come before."""
+        """Note that the user interrupts; their words may have arrived before."""
         events = self.finish()
         if self._answered:
             self._begin()
@@ -144,7 +152,7 @@ class Hearing:
         return events
 
     def turn_ends(self, now: float) -> list[Event]:
-        """The model has finished, and was not interrupted."""
+        """Note that the model has finished its turn without an interruption."""
         if not self._answered:
             return []
         events = self._finish()
@@ -155,7 +163,7 @@ class Hearing:
         return events
 
     def take_lost(self) -> int:
-        """How many pieces belong to no utterance, or were too many for theirs."""
+        """Return and reset the number of pieces that were dropped."""
         lost, self._lost = self._lost, 0
         return lost
 
@@ -170,7 +178,7 @@ class Hearing:
         return Heard(self._words.strip(), final=final, item=self.item)
 
     def _begin(self) -> None:
-        """Another utterance, with what waited for it."""
+        """Start another utterance, with the pieces that waited for it."""
         self._number += 1
         self.item = f"{self.prefix}.said-{self._number}"
         self._words = "".join(self._late)

@@ -1,7 +1,7 @@
-"""What a server of Gemini Live says, read field by field: pure, and never surprised.
+"""Parse the messages of a Gemini Live server, field by field. No I/O.
 
-A message is a bag: several keys, and several parts, may be in one. Whatever is not of
-the kind that the protocol says is as if it were not there.
+A message is a bag: it may have several keys, and several parts. A field that does not
+have the type of the protocol counts as missing, so no message raises.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
             "turnComplete",
             "turnCompleteReason",
             "interrupted",
-            "generationComplete",  # the turn's end is what counts
+            "generationComplete",  # only the end of the turn counts
             "interactionStatus",
             "inputTranscription",
-            "interimInputTranscription",  # guesses; what is heard comes all the same
+            "interimInputTranscription",  # guesses; the final transcript follows
             "outputTranscription",
             "waitingForInput",
             "groundingMetadata",
@@ -57,14 +57,14 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
 }
-"""The keys that mean something, or nothing to us, by where they are."""
+"""The known keys, used here or not, by the object that has them."""
 
 
 def parsed(message: str | bytes) -> dict[str, Any]:
-    """A message as an object. Text or binary, it is JSON.
+    """Parse a message, text or binary, as a JSON object.
 
     Raises:
-      ValueError: it is not.
+      ValueError: if it is not one.
     """
     try:
         found = json.loads(message)
@@ -76,7 +76,7 @@ def parsed(message: str | bytes) -> dict[str, Any]:
 
 
 def count_unknown(message: Mapping[str, Any], names: Counter[str]) -> None:
-    """Count the keys that are not known, where new ones are to be expected."""
+    """Count unknown keys, in the places where the vendor adds new ones."""
     for place, known in KNOWN.items():
         inside = mapping(message.get(place)) if place else message
         for key in inside:
@@ -85,20 +85,21 @@ def count_unknown(message: Mapping[str, Any], names: Counter[str]) -> None:
 
 
 def count(name: str, names: Counter[str]) -> None:
-    """Count what is not known, each by its name as long as those are few."""
+    """Count something unknown, by its name as long as there are few names."""
     name = name[:64]
     names[name if name in names or len(names) < MAX_UNKNOWN else "others"] += 1
 
 
 def text(value: Any) -> str:
+    """Return ``value`` as well-formed text; empty if it is no text."""
     return well_formed(value) if isinstance(value, str) else ""
 
 
 def audio_of(part: Mapping[str, Any]) -> bytes | None:
-    """The PCM16 of a part at `OUTPUT_RATE`; None if it holds none.
+    """Return the PCM16 of a part at `OUTPUT_RATE`; None if it has no audio.
 
     Raises:
-      ValueError: it holds something else, or is not base64.
+      ValueError: if it holds another kind of data, or is not base64.
     """
     blob = mapping(part.get("inlineData"))
     if not blob:
@@ -107,7 +108,7 @@ def audio_of(part: Mapping[str, Any]) -> bytes | None:
     if kind.replace(" ", "") not in ("audio/pcm", f"audio/pcm;rate={OUTPUT_RATE}"):
         raise ValueError(f"output of the kind {kind[:64]!r}")
     try:
-        # Proto JSON has two alphabets.
+        # Proto JSON allows two alphabets.
         data = text(blob.get("data")).replace("-", "+").replace("_", "/")
         pcm = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
     except binascii.Error:
@@ -116,7 +117,7 @@ def audio_of(part: Mapping[str, Any]) -> bytes | None:
 
 
 def call_of(value: Any) -> tuple[str | None, str, str]:
-    """Id, name and arguments of a call; the arguments as JSON text."""
+    """Return id, name and arguments of a call; the arguments as JSON text."""
     fields = mapping(value)
     given = fields.get("id")
     arguments = fields.get("args")
@@ -128,13 +129,13 @@ def call_of(value: Any) -> tuple[str | None, str, str]:
 
 
 def seconds(value: Any) -> float:
-    """A duration as proto JSON has it, such as ``9.5s``; 0 if it is none."""
+    """Return a duration of proto JSON, such as ``9.5s``; 0 if it is none."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)s", text(value))
     return float(found[1]) if found else 0.0
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Tokens, with those of thoughts as output; None if none are told."""
+    """Return the usage in tokens, with thoughts as output; None if it is empty."""
     if not value:
         return None
     counts = {k: int(n) for k, n in mapping(value).items() if is_number(n) and n >= 0}
@@ -158,7 +159,7 @@ def usage_of(value: Any) -> Usage | None:
 
 
 def _audio_tokens(details: Any) -> int:
-    """Those of the modality audio."""
+    """Return the number of audio tokens."""
     found = (mapping(one) for one in listed(details))
     counts: list[Any] = [
         one.get("tokenCount") for one in found if one.get("modality") == "AUDIO"
@@ -167,14 +168,14 @@ def _audio_tokens(details: Any) -> int:
 
 
 def handle_of(update: Any) -> str | None:
-    """The handle with which the session can be resumed, if it can be now."""
+    """Return the handle to resume the session; None if that is not possible now."""
     fields = mapping(update)
     resumable = fields.get("resumable") is not False
     return text(fields.get("newHandle")) or None if resumable else None
 
 
 def complaint_of(error: object, secret: Secret | None) -> Complaint:
-    """What a server in front of the model says in words, not with a close code."""
+    """Convert an error that a gateway sends as a message, not as a close code."""
     fields = mapping(error)
     code = fields.get("code")
     kind = ErrorKind.BAD_REQUEST
@@ -186,8 +187,10 @@ def complaint_of(error: object, secret: Secret | None) -> Complaint:
 
 
 def complaint(code: str, detail: str) -> Complaint:
+    """Return a complaint about the client's request."""
     return Complaint(kind=ErrorKind.BAD_REQUEST, code=code, detail=detail)
 
 
 def malformed(detail: str) -> Complaint:
+    """Return a complaint about a message of the server."""
     return Complaint(kind=ErrorKind.MALFORMED, code="malformed", detail=excerpt(detail))

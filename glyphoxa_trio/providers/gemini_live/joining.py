@@ -1,4 +1,4 @@
-"""What keywords of a JSON schema say, and two schemas at once: for `schema`."""
+"""Interpret and join keywords of JSON schemas; helpers of `schema`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from .encoding import is_number, listed, mapping
 
-MAX_VALUES: Final = 1_000  # of an enum, which otherwise says nothing; of required
+MAX_VALUES: Final = 1_000  # of an enum, which is ignored beyond; of required
 
 _TYPES: Final = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT")
-# Which type a schema without one is likely to mean.
+# The type that a schema without one is likely to mean, by its keywords.
 _HINTS: Final[Mapping[str, frozenset[str]]] = {
     "OBJECT": frozenset({"properties", "required", "additionalProperties"}),
     "ARRAY": frozenset({"items", "prefixItems", "minItems", "maxItems"}),
@@ -22,7 +22,7 @@ _HINTS: Final[Mapping[str, frozenset[str]]] = {
 
 
 def values_of(schema: Mapping[str, Any]) -> list[Any]:
-    """All values that fit, if they are said one by one; else none."""
+    """Return all values that fit, if the schema lists them; otherwise none."""
     values = listed(schema.get("enum"))
     if "const" in schema:
         return [schema["const"]]
@@ -30,7 +30,10 @@ def values_of(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def kinds_of(schema: Mapping[str, Any]) -> list[str]:
-    """The types that are said, or else meant, without null; none for anything."""
+    """Return the types that a schema names, or else means, without null.
+
+    An empty list means any type.
+    """
     known = _types(schema.get("type"))
     kinds = [kind for kind in dict.fromkeys(known) if kind in _TYPES]
     if not kinds and "NULL" not in known:
@@ -39,13 +42,13 @@ def kinds_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _types(said: Any) -> list[str]:
-    """What a ``type`` says, in upper case."""
+    """Return the names in a ``type``, in upper case."""
     names = listed(said)[:16] or [said]
     return [name.upper() for name in names if isinstance(name, str)]
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both at once, as far as keywords can be joined; the first is heard first."""
+    """Join two schemas, as far as possible; where they conflict the first one wins."""
     both = {**other, **one}
     for key in one.keys() & other.keys():
         a, b = one[key], other[key]
@@ -71,18 +74,20 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _both_properties(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """Join two sets of properties."""
     shared = {name: {"allOf": [a[name], b[name]]} for name in a.keys() & b.keys()}
     return {**a, **b, **shared}
 
 
 def _common(a: list[str], b: list[str]) -> list[str]:
-    """The types of both; a whole number is a number."""
+    """Return the types that both allow; an integer is a number."""
     wider = {"INTEGER": "NUMBER"}
     kinds = [kind for kind in a if kind in b or wider.get(kind) in b]
     return kinds + [kind for kind in b if kind not in a and wider.get(kind) in a]
 
 
 def _meant(schema: Mapping[str, Any]) -> list[str]:
+    """Return the types that a schema without ``type`` means."""
     found = [_kind(value) for value in values_of(schema)]
     kinds = [kind for kind in dict.fromkeys(found) if kind]
     hinted = (k for k, hints in _HINTS.items() if not hints.isdisjoint(schema))
@@ -91,6 +96,7 @@ def _meant(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _kind(value: Any) -> str:
+    """Return the type of a value."""
     match value:
         case bool():
             return "BOOLEAN"

@@ -1,4 +1,4 @@
-"""What a reduced schema says of one type: its keywords, each only if it can be sent."""
+"""The keywords of one type in a reduced schema, each only if it can be sent."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .encoding import is_number, listed, mapping
 from .joining import values_of
 
 MAX_TEXT: Final = 500  # characters of a description, default, pattern or value
-MAX_ENUM: Final = 2_000  # of all values of one enum
+MAX_ENUM: Final = 2_000  # characters of all values of one enum
 
-# Without lookaround and references to groups, which Gemini's expressions have not.
+# Without lookaround and backreferences, which Gemini's expressions lack.
 _PATTERN: Final = rf"(?a)(?!.*(?:\(\?[=!<P]|\\[1-9k]))[ -~]{{1,{MAX_TEXT}}}"
 
 Node = dict[str, Any]
 
 
 def of_string(flat: Node) -> Node:
+    """Return the keywords of a string."""
     node = counts(flat, "minLength", "maxLength")
     said = [value for value in values_of(flat) if isinstance(value, str)]
     values = [value for value in dict.fromkeys(map(text_of, said)) if value]
-    # A part of them would forbid the others; an empty one Gemini refuses.
+    # An incomplete enum would forbid the values it lacks; Gemini refuses an empty one.
     lengths = [len(value) for value in values]
     if values and max(lengths) < MAX_TEXT and sum(lengths) <= MAX_ENUM:
         node["enum"] = values
@@ -42,6 +43,7 @@ def of_string(flat: Node) -> Node:
 
 
 def of_number(kind: str, flat: Node) -> Node:
+    """Return the keywords of a number or integer."""
     low, high = flat.get("minimum"), flat.get("maximum")
     if kind == "INTEGER":
         low = _tighter(max, low, flat.get("exclusiveMinimum"), _above)
@@ -68,8 +70,8 @@ def _tighter(
     exclusive: Any,
     inside: Callable[[float], int],
 ) -> Any:
-    """The bound of whole numbers that says the same as an exclusive one."""
-    if exclusive is True and is_number(bound):  # as draft 4 has it
+    """Return the inclusive bound of integers that equals an exclusive one."""
+    if exclusive is True and is_number(bound):  # as in draft 4 of JSON schema
         return inside(bound)
     if not is_number(exclusive):
         return bound
@@ -77,6 +79,7 @@ def _tighter(
 
 
 def counts(flat: Node, *names: str) -> Node:
+    """Return the keywords that are counts, such as ``minLength``."""
     said: Node = {name: flat.get(name) for name in names}
     return {
         name: int(value)
@@ -86,6 +89,7 @@ def counts(flat: Node, *names: str) -> Node:
 
 
 def description(kind: str, flat: Node) -> str:
+    """Return the description; of a number, with the values that are allowed."""
     text = text_of(flat.get("description"))
     if kind in ("INTEGER", "NUMBER"):
         numbers = [value for value in values_of(flat) if is_number(value)]
@@ -96,6 +100,7 @@ def description(kind: str, flat: Node) -> str:
 
 
 def may_be_null(flat: Mapping[str, Any]) -> bool:
+    """Return whether a schema allows null."""
     said = flat.get("type")
     if flat.get("nullable") is True or is_null({"type": said}):
         return True
@@ -105,7 +110,7 @@ def may_be_null(flat: Mapping[str, Any]) -> bool:
 
 
 def is_null(form: Any) -> bool:
-    """Whether nothing but null fits it."""
+    """Return whether a schema allows only null."""
     form = mapping(form)
     said = form.get("type")
     if said is None and ("const" in form or "enum" in form):
@@ -114,10 +119,11 @@ def is_null(form: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """``value`` if it is text, not much too long, with whole characters only."""
+    """Return ``value`` if it is text, well-formed and not much too long."""
     return well_formed(value[: 2 * MAX_TEXT]) if isinstance(value, str) else ""
 
 
 def cut(text: str) -> str:
+    """Cut a text to `MAX_TEXT` characters."""
     text = text.strip()
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

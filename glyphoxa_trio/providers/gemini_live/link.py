@@ -1,4 +1,4 @@
-"""Gemini Live over a WebSocket: where a model is, and how it is asked for."""
+"""Gemini Live over a WebSocket: the model's address, and its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .wire import GeminiWire
 
 BASE_URL: Final = "https://generativelanguage.googleapis.com"
 VERSION: Final = "v1beta"
-"""The documented version. Preview models and new fields come there first."""
+"""The documented version, which gets preview models and new fields first."""
 
 _METHOD: Final = "BidiGenerateContent"
 _SERVICES: Final = {
@@ -38,17 +38,19 @@ class GeminiLive:
 
     Args:
       model: its name; on Vertex its whole path, ``projects/P/locations/...``.
-      base_url: the server; Google's if None. A path that ends with the method is
-        taken as it is, to any other the service's own is added.
-      api_key: in a header, never in the address. On Vertex an access token.
+      base_url: the server's address; Google's if None. A path that ends with the method
+        is used unchanged, to any other the service's own path is added.
+      api_key: sent in a header, never in the address. On Vertex an access token.
       version: of the API, in the path.
-      vertex: the model is on Vertex: another path, another kind of key.
-      profile: what the model takes, if its name does not say it.
+      vertex: True if the model is on Vertex, which has another path and kind of key.
+      profile: what the model supports; by default its name decides.
+      options: the options of each session.
+      dial: opens the connection; for tests.
 
     Raises:
-      ValueError: for an address that is not plain http(s), or that carries
-        credentials or a query; for Vertex without its own; for a key that no header
-        can hold; for ``options`` that the model is known to refuse.
+      ValueError: for an address that is not plain http(s), or that carries credentials
+        or a query; for Vertex without its own address; for a key that a header cannot
+        hold; for ``options`` that the model is known to refuse.
     """
 
     model: str
@@ -68,7 +70,9 @@ class GeminiLive:
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
         if self.vertex and self.base_url == BASE_URL:
-            raise ValueError("base_url: Vertex has an address for every region")
+            raise ValueError(
+                "base_url: must be set for Vertex, which has one for every region"
+            )
         self.options.check_model(self.model, self.profile)
 
     @property
@@ -81,7 +85,7 @@ class GeminiLive:
 
     @property
     def url(self) -> str:
-        """The address of the socket. Holds no secret."""
+        """The address of the socket. It holds no secret."""
         parts = urlsplit(self.base_url)
         scheme, path = "wss" if parts.scheme == "https" else "ws", parts.path
         if not path.endswith(_METHOD):

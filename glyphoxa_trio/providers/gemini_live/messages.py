@@ -1,4 +1,4 @@
-"""What a client of Gemini Live says: pure, one message per function.
+"""Build the messages of a Gemini Live client: no I/O, one function per message.
 
 Every message has one of the keys ``setup``, ``clientContent``, ``realtimeInput``,
 ``toolResponse`` and ``contextUpdate``, in camel case.
@@ -35,8 +35,8 @@ _AUDIO: Final = f"audio/pcm;rate={INPUT_RATE}"
 def setup_message(
     setup: Setup, model: str, profile: Profile, options: SessionOptions
 ) -> Message:
-    """The first message."""
-    # Models of today only speak; who wants text reads the transcript.
+    """Return the first message."""
+    # Today's models only speak; callers that want text read the transcript.
     config: Message = {"responseModalities": ["AUDIO"], **options.generated()}
     if setup.voice:
         voice = {"prebuiltVoiceConfig": {"voiceName": setup.voice}}
@@ -45,9 +45,9 @@ def setup_message(
     fields: Message = {
         "model": model if "/" in model else f"models/{model}",
         "generationConfig": config,
-        # Without a handle the key is left out: a null is refused.
+        # Without a handle the key is left out, because null is refused.
         "sessionResumption": {"handle": setup.handle} if setup.handle else {},
-        # Without it a session of audio ends after a quarter of an hour.
+        # Without it an audio session ends after a quarter of an hour.
         "contextWindowCompression": {"slidingWindow": {}},
         "inputAudioTranscription": {},
         "outputAudioTranscription": {},
@@ -69,7 +69,10 @@ def setup_message(
 
 
 def history_message(setup: Setup, profile: Profile) -> Message | None:
-    """What follows the setup, so that the model knows what was said before."""
+    """Return the message after the setup, which tells the model what was said before.
+
+    Returns None if there is nothing to tell, or the instructions tell it.
+    """
     lines = [line for line in setup.history if line.text]
     if setup.handle or not lines or profile.history is HistoryStyle.INSTRUCTIONS:
         return None
@@ -79,28 +82,30 @@ def history_message(setup: Setup, profile: Profile) -> Message | None:
 
 
 def tools_of(tools: Sequence[S2STool], profile: Profile) -> list[Message]:
-    """The ``tools`` of a setup: one entry with all functions, or none."""
+    """Return the ``tools`` of a setup: one entry with all functions, or none."""
     declared = tools[: profile.capabilities.max_tools]
     functions = [_function(tool, profile) for tool in declared]
     return [{"functionDeclarations": functions}] if functions else []
 
 
 def calling_of(tool: S2STool, profile: Profile) -> Calling:
-    """How a tool is called here: as is wanted, where that can be had."""
+    """Return how a tool is called: as it wants, if the model supports that."""
     return tool.calling if tool.calling in profile.calling else profile.calling[0]
 
 
 def new_tools(tools: Sequence[S2STool], profile: Profile) -> Message:
-    # Wrapped once more, since an empty list would be as if there was none.
+    """Return a message that replaces the tools."""
+    # Wrapped once more, because an empty list would count as missing.
     return {"contextUpdate": {"tools": {"tools": tools_of(tools, profile)}}}
 
 
 def new_instructions(text: str) -> Message:
+    """Return a message that replaces the instructions."""
     return {"contextUpdate": {"systemInstruction": {"parts": [{"text": text}]}}}
 
 
 def turns(lines: Iterable[TranscriptLine], *, complete: bool) -> Message:
-    """Lines as turns. ``complete``: the model is to answer them."""
+    """Return lines as turns. If ``complete``, the model answers them."""
     contents = [
         {"role": role, "parts": [{"text": _as_turn(line)} for line in group]}
         for role, group in groupby(lines, key=_role)
@@ -109,36 +114,37 @@ def turns(lines: Iterable[TranscriptLine], *, complete: bool) -> Message:
 
 
 def silent_turns(lines: Sequence[TranscriptLine], profile: Profile) -> Message:
-    """Lines as turns that ask for no answer."""
+    """Return lines as turns that request no answer."""
     if profile.history is HistoryStyle.TURNS and lines[-1].role == "assistant":
-        lines = [*lines, _GOES_ON]  # it does not go on after its own words
+        lines = [*lines, _GOES_ON]  # the model does not continue after its own words
     return turns(lines, complete=False)
 
 
 def stop() -> Message:
-    """A turn of nothing, which interrupts and asks for nothing."""
+    """Return an empty turn, which interrupts the model and requests nothing."""
     return {"clientContent": {"turnComplete": False}}
 
 
 def realtime(**field: Any) -> Message:
-    """Real-time input, of one field."""
+    """Return real-time input with one field."""
     return {"realtimeInput": field}
 
 
 def audio(pcm: bytes) -> Message:
+    """Return audio as real-time input."""
     data = base64.b64encode(pcm).decode("ascii")
     return realtime(audio={"mimeType": _AUDIO, "data": data})
 
 
 def text_of(lines: Iterable[TranscriptLine]) -> str:
-    """Lines as the one thing that a user says."""
+    """Return lines as one utterance of the user."""
     return "\n".join(_as_said(line) for line in lines)
 
 
 def result_message(
     result: SendResult, call_id: str | None, schedule: Schedule | None
 ) -> Message:
-    """The answer to one call. ``schedule`` None leaves it to the model."""
+    """Return the answer to one call. If ``schedule`` is None, the model decides."""
     response: Message = {"name": result.name}
     if call_id is not None:
         response["id"] = call_id
@@ -150,7 +156,7 @@ def result_message(
 
 
 def refusal(call: ToolCall) -> SendResult:
-    """The answer to a call that nobody wants, and nothing is to be said of."""
+    """Return the answer to a call that is not wanted, which the model is to ignore."""
     return SendResult(
         call_id=call.id,
         name=call.name,
@@ -161,6 +167,7 @@ def refusal(call: ToolCall) -> SendResult:
 
 
 def _instructions(setup: Setup, profile: Profile) -> str:
+    """Return the instructions, with the history if the model takes it there."""
     lines = [line for line in setup.history if line.text]
     if setup.handle or not lines or profile.history is not HistoryStyle.INSTRUCTIONS:
         return setup.instructions
@@ -170,6 +177,7 @@ def _instructions(setup: Setup, profile: Profile) -> str:
 
 
 def _function(tool: S2STool, profile: Profile) -> Message:
+    """Return the declaration of one tool."""
     function: Message = {
         "name": tool.spec.name,
         "description": tool.spec.description or tool.spec.name,
@@ -186,19 +194,19 @@ def _role(line: TranscriptLine) -> str:
 
 
 def _as_turn(line: TranscriptLine) -> str:
-    """Turns have two roles only."""
+    """Return a line as a turn. Turns have only two roles."""
     return f"Note: {line.text}" if line.role == "system" else line.text
 
 
 def _as_said(line: TranscriptLine) -> str:
-    """Real-time input is always the user's."""
+    """Return a line as the user's words. Real-time input is always the user's."""
     if line.role == "assistant":
         return f"Note: you said: {line.text}"
     return _as_turn(line)
 
 
 def _value(output: str) -> Any:
-    """A result as data; as text, if it is no JSON that can be sent."""
+    """Return a result as data; as text, if it is not JSON that can be sent."""
     try:
         return json.loads(output, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Who hears whether somebody speaks: the server by itself, or the client for it."""
+"""The user's microphone: who detects speech, the server or the client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glyphoxa_trio.providers.s2s import Event, SpeechStarted, SpeechStopped
 from .encoding import mapping
 from .hearing import Hearing
 
-PAUSE: Final = 1.0  # seconds without audio after which the microphone is off
+PAUSE: Final = 1.0  # seconds without audio after which the microphone counts as off
 
 
 @attrs.define(eq=False)
@@ -20,34 +20,34 @@ class GeminiMicrophone:
     """One microphone. Times are on the clock of ``now``.
 
     Args:
-      automatic: the server hears by itself.
-      interrupts: somebody who speaks stops the model; else it is of no interest that
-        they do before they are answered.
-      active: somebody speaks, says the client.
-      due: when to look whether it `is_off`, None for not at all.
+      automatic: True if the server detects speech.
+      interrupts: True if a user who speaks stops the model. Otherwise the start of
+        speech is not reported before the answer.
+      active: True while the client reports speech.
+      due: when to check `is_off`, None for never.
     """
 
     automatic: bool
     interrupts: bool = attrs.field(default=True, kw_only=True)
     active: bool = False
     due: float | None = None
-    _speaking: bool = False  # says the server
+    _speaking: bool = False  # as the server reports it
     _heard_at: float = 0.0
 
     def switch(self, active: bool) -> bool:
-        """Somebody speaks, or no longer; False if that is nothing new."""
+        """Note that the user speaks or stops; return False if that is not new."""
         before, self.active = self.active, active
         return before != active
 
     def hear(self, now: float) -> None:
-        """A piece of audio is on its way."""
+        """Note that a piece of audio is being sent."""
         self._heard_at = now
-        # Looked at once in a while: there is a piece every 20 ms.
+        # Checked only from time to time: there is a piece every 20 ms.
         if self.automatic and self.due is None:
             self.due = now + PAUSE
 
     def is_off(self, now: float) -> bool:
-        """Whether there was no audio for so long that it ends here, once."""
+        """Return True once if there was no audio for `PAUSE` seconds."""
         if self.due is None or now < self.due:
             return False
         last = self._heard_at + PAUSE
@@ -57,7 +57,7 @@ class GeminiMicrophone:
     def notice(
         self, bag: Mapping[str, Any], hearing: Hearing, now: float
     ) -> list[Event]:
-        """The server says that somebody begins or ends; it has two words for it."""
+        """Read the server's report that speech starts or stops; it has two forms."""
         said = mapping(bag.get("voiceActivity")).get("voiceActivityType")
         signal = mapping(bag.get("voiceActivityDetectionSignal")).get("vadSignalType")
         begins = said == "ACTIVITY_START" or signal == "VAD_SIGNAL_TYPE_SOS"

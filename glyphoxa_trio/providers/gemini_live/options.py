@@ -1,5 +1,7 @@
-"""What may be asked of a session beside what every vendor is asked for: pure data,
-held against what the vendor, and the family of the model, take."""
+"""The options of a Gemini Live session: pure data with checks.
+
+They are checked against what the vendor and the model's family accept.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +28,28 @@ _OURS: Final = ("responseModalities",)
 
 @attrs.frozen(kw_only=True)
 class SessionOptions:
-    """Of one session. What is None is as the vendor has it.
+    """The options of one session. None leaves an option to the vendor.
 
     Args:
-      start_sensitivity, end_sensitivity: how readily the server hears that somebody
-        begins and ends to speak, ``high`` or ``low``, if the session is ``automatic``;
-        likewise ``prefix_padding_ms``, so much speech is needed to begin, and
-        ``silence_ms``, which ends it.
-      interrupts: somebody who speaks stops the model.
-      turn_coverage: what of the microphone is a part of a turn: ``activity``, or
-        ``all_input``, silence included.
-      language_code: of what is said, such as ``de-DE``. Models that find it out by
-        themselves may not care.
-      transcription_languages: of what people say.
-      proactive: the model may say nothing to what is not meant for it.
-      affective: it hears moods, and answers them.
-      thinking: how much it thinks, in a word; ``thinking_budget`` in tokens, 0 is none
-        and -1 leaves it to the model. Models take one or the other.
-      generation: more for the ``generationConfig``, such as ``temperature``.
+      start_sensitivity, end_sensitivity: how readily the server detects that speech
+        starts and stops, ``high`` or ``low``, if the session is ``automatic``.
+      prefix_padding_ms: so much speech is needed to start, likewise.
+      silence_ms: so much silence stops it, likewise.
+      interrupts: True if a user who speaks stops the model.
+      turn_coverage: what part of the audio belongs to a turn: ``activity``, or
+        ``all_input``, with silence.
+      language_code: of the model's speech, such as ``de-DE``. Models that detect the
+        language by themselves may ignore it.
+      transcription_languages: of the user's speech.
+      proactive: True if the model may ignore speech that is not meant for it.
+      affective: True if it reacts to the user's mood.
+      thinking: how much it thinks, as a word.
+      thinking_budget: the same in tokens; 0 for none, -1 leaves it to the model. Models
+        take one or the other.
+      generation: further fields of the ``generationConfig``, such as ``temperature``.
 
     Raises:
-      ValueError: for a value that the vendor does not take.
+      ValueError: for a value that the vendor does not accept.
     """
 
     start_sensitivity: str | None = None
@@ -77,17 +80,17 @@ class SessionOptions:
             ) is not None and not 0 <= value <= _LONGEST:
                 yield f"{name}: 0 to {_LONGEST}, got {value:g}"
         if self.thinking is not None and self.thinking_budget is not None:
-            yield "thinking and thinking_budget: give one"
+            yield "thinking and thinking_budget: set only one"
         if self.thinking_budget is not None and self.thinking_budget < -1:
             yield f"thinking_budget: -1 or more, got {self.thinking_budget}"
         if taken := sorted(set(_OURS) & set(self.generation)):
             yield f"generation: {', '.join(taken)} cannot be set here"
 
     def check_model(self, model: str, profile: Profile) -> None:
-        """Hold what is asked for against what the model's family takes.
+        """Check the options against what the model's family accepts.
 
         Raises:
-          ValueError: for what would close the socket, and why.
+          ValueError: for options that would close the socket, with the reason.
         """
         faults = [
             f"{name}: {model} {why}"
@@ -107,7 +110,7 @@ class SessionOptions:
             raise ValueError("; ".join(faults))
 
     def detection(self) -> dict[str, Any]:
-        """How an ``automatic`` session finds out who speaks when; may be empty."""
+        """Return how an ``automatic`` session detects speech; may be empty."""
         named = {
             "startOfSpeechSensitivity": _sensitivity("START", self.start_sensitivity),
             "endOfSpeechSensitivity": _sensitivity("END", self.end_sensitivity),
@@ -117,7 +120,7 @@ class SessionOptions:
         return {key: value for key, value in named.items() if value is not None}
 
     def realtime_input(self, *, automatic: bool) -> dict[str, Any]:
-        """The ``realtimeInputConfig``; empty if nothing is to be said."""
+        """Return the ``realtimeInputConfig``; empty if there are only defaults."""
         found: dict[str, Any] = {}
         if not automatic:
             found["automaticActivityDetection"] = {"disabled": True}
@@ -131,7 +134,7 @@ class SessionOptions:
         return found
 
     def generated(self) -> dict[str, Any]:
-        """What of it belongs into the ``generationConfig``."""
+        """Return the options that belong into the ``generationConfig``."""
         found = dict(self.generation)
         thoughts = dict(found.get("thinkingConfig", {}))
         if self.thinking is not None:

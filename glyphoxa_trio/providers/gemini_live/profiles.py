@@ -1,8 +1,8 @@
-"""What each family of Gemini Live models takes: data, chosen by the model's name.
+"""The profile of each family of Gemini Live models: data, chosen by the model's name.
 
-One field too many closes the socket with 1007, so a name that is not known gets
-`CAUTIOUS`: what every family takes. Sources: the vendor's model pages, its guide for
-moving from 2.5 to 3.8, and reports of those who were closed upon.
+One unsupported field closes the socket with 1007, so an unknown name gets `CAUTIOUS`,
+which every family accepts. Sources: the vendor's model pages, its guide for moving from
+2.5 to 3.8, and reports of users whose socket was closed.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ OUTPUT_RATE: Final = 24_000
 
 
 class HistoryStyle(StrEnum):
-    """How a new socket is told what was said before."""
+    """The way in which a new socket is told what was said before."""
 
     CONFIG = "config"  # turns after the setup, which announces them
     TURNS = "turns"  # turns after the setup, of which the last is the user's
-    INSTRUCTIONS = "instructions"  # as a part of these
+    INSTRUCTIONS = "instructions"  # as a part of the instructions
 
 
 @attrs.frozen(kw_only=True)
 class Profile:
-    """What a family of models takes beyond what all of them do.
+    """The features of a family of models, beyond what all of them support.
 
     Args:
-      calling: what a tool may be declared as; the first is the default. With only
-        one, ``behavior`` is not said at all.
-      scheduling: a result of a non-blocking tool may say when to speak of it.
-      updates: tools and instructions can be replaced by ``contextUpdate``.
-      turns: ``clientContent`` is taken at any time, and stops what is being said;
-        else only as the first history, if that.
-      text_as_turn: what is said in text goes as such a turn, not as real-time input.
-      cancels: an empty turn stops a response, and nothing else happens.
+      calling: what a tool may be declared as; the first is the default. If there is
+        only one, ``behavior`` is not sent at all.
+      scheduling: True if a result of a non-blocking tool may say when to speak of it.
+      updates: True if tools and instructions can be replaced by ``contextUpdate``.
+      turns: True if ``clientContent`` is accepted at any time, and stops the model.
+        Otherwise at most as the first history.
+      text_as_turn: True if text is sent as such a turn, not as real-time input.
+      cancels: True if an empty turn stops a response without other effects.
       history: how a new socket is told what was said before.
-      ends_with_status: a turn's end is the interaction's only if its
-        ``interactionStatus`` is IDLE. Without, it is unless a status says otherwise.
-      refuses: the options that are not taken, and why, in words that go on after the
-        model's name.
+      ends_with_status: True if the end of a turn is the interaction's only with the
+        ``interactionStatus`` IDLE. Otherwise it is unless a status says otherwise.
+      refuses: the options that are refused, with the reason, in words that continue
+        after the model's name.
     """
 
     calling: tuple[Calling, ...]
@@ -74,17 +74,17 @@ class Profile:
             stays_owed=frozenset(self.calling) & {Calling.NON_BLOCKING},
             scheduling=frozenset(Schedule) if self.scheduling else frozenset(),
             resumes=True,
-            lifetime=600.0,  # about; `GoingAway` says it a minute before
+            lifetime=600.0,  # approximately; `GoingAway` comes a minute before
             input_rate=INPUT_RATE,
             output_rate=OUTPUT_RATE,
             max_tools=128,
-            max_result=4096,  # larger ones are suspected of 1011
+            max_result=4096,  # larger results are suspected to cause error 1011
         )
 
 
-_LEVEL: Final = "takes no budget; say thinking: low, or another level"
-_BY_ITSELF: Final = "thinks by itself, and refuses to be told how much; leave it out"
-_ALWAYS: Final = "is always so, and refuses to be told; leave it out"
+_LEVEL: Final = "accepts no budget; set thinking: low, or another level"
+_BY_ITSELF: Final = "decides by itself how much it thinks; leave it out"
+_ALWAYS: Final = "is always so, and accepts no setting; leave it out"
 _NOT_THERE: Final = "does not have it; leave it out"
 _NOT_KNOWN: Final = "is not known to have it; leave it out, or pass a profile"
 
@@ -100,7 +100,7 @@ NATIVE_AUDIO_2_5: Final = Profile(
     turns=True,
     text_as_turn=True,
     history=HistoryStyle.TURNS,
-    refuses={"thinking": "takes no level; say thinking_budget, in tokens"},
+    refuses={"thinking": "accepts no level; set thinking_budget, in tokens"},
 )
 
 FLASH_LIVE_3_1: Final = Profile(
@@ -147,7 +147,7 @@ _FAMILIES: Final = (
 
 
 def profile_of(model: str) -> Profile:
-    """The profile of a model, by its name with or without a path before it."""
+    """Return the profile of a model, by its name with or without a path before it."""
     name = model.rpartition("/")[2]
     for pattern, profile in _FAMILIES:
         if re.match(pattern, name):
@@ -156,5 +156,5 @@ def profile_of(model: str) -> Profile:
 
 
 def on_vertex(profile: Profile) -> Profile:
-    """As the same model is on Vertex, as far as is known: without ``scheduling``."""
+    """Return the profile of the same model on Vertex, which lacks ``scheduling``."""
     return attrs.evolve(profile, scheduling=False)

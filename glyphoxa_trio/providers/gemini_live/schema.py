@@ -1,20 +1,23 @@
-"""A JSON schema as Gemini takes it: fewer keywords, and never one that it refuses.
+"""Reduce a JSON schema to what Gemini accepts: fewer keywords, and no unknown one.
 
-One unknown keyword closes the socket with 1007, so what cannot be said is left out;
-arguments are validated against the original schema all the same. A reduced schema is
-made of nodes of two forms: ``{"anyOf": [...]}`` alone, or one type with the keywords
-of that type. Reducing it again changes nothing.
+One unknown keyword closes the socket with 1007, so what cannot be expressed is left
+out; arguments are still validated against the original schema. A reduced schema is made
+of nodes of two forms: ``{"anyOf": [...]}`` alone, or one type with the keywords of that
+type. Reducing it again changes nothing.
 
-* References inside the schema are written out. Inside itself, one is only its type.
-* ``allOf`` is joined. ``oneOf`` is ``anyOf``; of those beside a type, an object may
-  hold what any of them holds, and the others are left out.
-* ``const`` is an ``enum``, a null among types, forms or values is ``nullable``.
-* Only strings have an ``enum``; of numbers the description says the values.
-* What may be anything is a string, and an array of anything one of strings. An object
-  without properties is refused, so such a one gets an example of a property.
-* Properties with names that Gemini refuses, and what exceeds the bounds, are dropped.
+* References inside the schema are replaced by their target. A reference to a schema
+  that contains it becomes only its type.
+* ``allOf`` is joined. ``oneOf`` becomes ``anyOf``. Beside a type they are left out,
+  except that an object may have the properties of any of them.
+* ``const`` becomes an ``enum``; a null among types, forms or values becomes
+  ``nullable``.
+* Only strings have an ``enum``; the allowed values of numbers go into the description.
+* A schema that allows anything becomes a string, an array of anything an array of
+  strings. Gemini refuses an object without properties, so it gets an example property.
+* Properties with names that Gemini refuses, and whatever exceeds the limits, are
+  dropped.
 
-It takes whatever is JSON: a keyword with a value of the wrong kind says nothing.
+Any JSON is accepted as input: a keyword with a value of the wrong type is ignored.
 """
 
 from __future__ import annotations
@@ -39,11 +42,11 @@ from .keywords import (
     text_of,
 )
 
-MAX_DEPTH: Final = 8  # of objects, arrays and forms inside one another
-MAX_CHARACTERS: Final = 24_000  # about, of all that is said
+MAX_DEPTH: Final = 8  # of nested objects, arrays and forms
+MAX_CHARACTERS: Final = 24_000  # approximately, of the whole schema
 
-_NODE: Final = 24  # characters of a node besides what it says
-_NESTING: Final = 16  # allOf and references inside one another
+_NODE: Final = 24  # characters of a node besides its contents
+_NESTING: Final = 16  # of nested allOf and references
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _EXAMPLE: Final = {"type": "STRING", "description": "One of any fields."}
 
@@ -51,7 +54,7 @@ Node = dict[str, Any]
 
 
 def reduced(parameters: Mapping[str, Any]) -> Node | None:
-    """The schema of a function's parameters; None if there are none to say."""
+    """Return the schema of a function's parameters; None if there are none."""
     root = _Reducer(parameters).node(parameters, 0, frozenset({"#"}))
     if root is None or not root.get("properties"):
         return None
@@ -61,22 +64,22 @@ def reduced(parameters: Mapping[str, Any]) -> Node | None:
 
 @attrs.define(eq=False)
 class _Reducer:
-    """One reduction: the schema that references lead into, and what is left."""
+    """One reduction: the root schema for references, and the budget that is left."""
 
     root: Mapping[str, Any]
     left: int = MAX_CHARACTERS
 
     def node(self, schema: Any, depth: int, refs: frozenset[str]) -> Node | None:
-        """``schema``, reduced. None if nothing fits it, or no more of it fits.
+        """Reduce a schema. None if nothing fits the schema, or the budget is used up.
 
-        ``refs`` are the references that it is inside of.
+        ``refs`` are the references that contain it.
         """
         if schema is False or self.left <= 0:
             return None
         self.left -= _NODE
         flat, refs = self._flat(mapping(schema), refs)
         if depth == 0:
-            flat["type"] = "object"  # parameters are, whatever the schema says
+            flat["type"] = "object"  # parameters are always an object
         if depth > MAX_DEPTH:
             return _leaf(next(iter(kinds_of(flat)), "STRING"))
         forms = listed(flat.pop("anyOf", None)), listed(flat.pop("oneOf", None))
@@ -87,7 +90,7 @@ class _Reducer:
     def _flat(
         self, schema: Mapping[str, Any], refs: frozenset[str], nesting: int = 0
     ) -> tuple[Node, frozenset[str]]:
-        """``schema`` with its references followed and its ``allOf`` joined."""
+        """Return ``schema`` with its references followed and its ``allOf`` joined."""
         flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
         parts = listed(schema.get("allOf"))
         opened = refs
@@ -106,7 +109,7 @@ class _Reducer:
         return flat, inside
 
     def _target(self, ref: str) -> Mapping[str, Any]:
-        """What a reference inside the schema leads to; anything, if nowhere."""
+        """Return the target of a reference inside the schema; anything, if none."""
         found: Any = self.root if ref == "#" or ref.startswith("#/") else None
         for step in unquote(ref[1:]).split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
@@ -120,7 +123,7 @@ class _Reducer:
     def _forms(
         self, base: Node, forms: list[Any], depth: int, refs: frozenset[str]
     ) -> Node:
-        """One of several forms, beside what holds for all of them."""
+        """Reduce a schema of several forms, with the keywords beside them."""
         kinds = kinds_of(base)
         if kinds and kinds != ["OBJECT"]:
             return self._typed(base, depth, refs)
@@ -146,7 +149,7 @@ class _Reducer:
         return _one_of([first, *nodes[1:]])
 
     def _typed(self, flat: Node, depth: int, refs: frozenset[str]) -> Node:
-        """A schema without forms: one type, or a form for each of its types."""
+        """Reduce a schema without forms: one type, or one form for each type."""
         kinds = kinds_of(flat) or ["STRING"]
         if len(kinds) == 1:
             return self._of(kinds[0], flat, depth, refs)
@@ -159,6 +162,7 @@ class _Reducer:
         return _one_of(nodes)
 
     def _of(self, kind: str, flat: Node, depth: int, refs: frozenset[str]) -> Node:
+        """Reduce a schema of one type."""
         if depth > MAX_DEPTH:
             return _leaf(kind)
         node: Node = {"type": kind}
@@ -174,7 +178,7 @@ class _Reducer:
             case "BOOLEAN" if isinstance(flat.get("default"), bool):
                 node["default"] = flat["default"]
         self.left -= sum(len(str(part)) for part in node.values())
-        self.left -= len(values_of(flat))  # it took that long to read
+        self.left -= len(values_of(flat))  # a share for reading them
         if kind == "ARRAY":
             items = self.node(_items(flat), depth + 1, refs)
             node |= {"items": items or {"type": "STRING"}}
@@ -184,6 +188,7 @@ class _Reducer:
         return node
 
     def _properties(self, flat: Node, depth: int, refs: frozenset[str]) -> Node:
+        """Reduce the properties of an object."""
         properties: Node = {}
         for name, schema in mapping(flat.get("properties")).items():
             if self.left <= 0:
@@ -201,12 +206,12 @@ class _Reducer:
 
 
 def _leaf(kind: str) -> Node:
-    """All that is said where nothing more may be inside."""
+    """Return the node for a schema that is nested too deep."""
     return {"type": "STRING" if kind in ("ARRAY", "OBJECT") else kind}
 
 
 def _outline(target: Mapping[str, Any]) -> Node:
-    """All that is said of what is inside itself."""
+    """Return the node for a schema that contains itself."""
     return {
         "type": kinds_of(target)[:1] or "object",
         "description": target.get("description"),
@@ -214,6 +219,7 @@ def _outline(target: Mapping[str, Any]) -> Node:
 
 
 def _one_of(nodes: Iterable[Node]) -> Node:
+    """Return one node, or the different ones as forms."""
     unique: list[Node] = []
     for node in nodes:
         if node not in unique:
@@ -222,7 +228,7 @@ def _one_of(nodes: Iterable[Node]) -> Node:
 
 
 def _absorbed(node: Node, forms: list[Node]) -> Node:
-    """An object that may hold what any of its forms holds."""
+    """Return an object that may have the properties of any of its forms."""
     objects = [form for form in forms if form.get("type") == "OBJECT"]
     properties = dict(node.get("properties", {}))
     for form in objects:
@@ -236,6 +242,7 @@ def _absorbed(node: Node, forms: list[Node]) -> Node:
 
 
 def _object(properties: Node, required: Iterable[Any]) -> Node:
+    """Return the keywords of an object."""
     names = (name for name in required if isinstance(name, str))
     known = list(dict.fromkeys(name for name in names if name in properties))
     node: Node = {"properties": properties} if properties else {}
@@ -243,7 +250,7 @@ def _object(properties: Node, required: Iterable[Any]) -> Node:
 
 
 def _items(flat: Node) -> Any:
-    """The schema of every entry of an array."""
+    """Return the schema of every entry of an array."""
     items = flat.get("items")
     if isinstance(items, Mapping):
         return items

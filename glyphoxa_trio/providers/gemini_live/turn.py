@@ -1,13 +1,14 @@
-"""What a model of Gemini Live says, as responses: one turn after another.
+"""Turn a Gemini Live model's messages into responses, one turn after another.
 
-The protocol has turns and no responses, so responses are made up here: one begins
-with the first output of a turn, or the first after a call, and ends with the turn,
-an interruption or a call. A call is complete when it comes, and a model that waits
-for its tools says nothing more until they are answered; so it ends its response at
-once. What a server wants back afterwards it says by id.
+The protocol has turns and no responses, so responses are defined here: one begins with
+the first output of a turn, or the first after a call, and ends with the turn, an
+interruption or a call. A call is complete when it arrives, and a model that waits for
+its tools says nothing more until they are answered; so a call ends its response at
+once. Results are sent back by the call's id.
 
-What was asked for and then cancelled is never heard of, although the server may have
-begun with it: until it says that it has stopped, what it says is for nobody.
+A response that was requested and then cancelled is never reported, although the server
+may have started it: until the server confirms that it has stopped, its output is
+dropped.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ from .calls import Calls
 from .encoding import listed, mapping
 from .hearing import Hearing
 
-STOPPING: Final = 3.0  # seconds that a server has to say that it has stopped
+STOPPING: Final = 3.0  # seconds in which a server confirms that it has stopped
 
 _ORDINARY: Final = frozenset(
     {"", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
 )
-_GOES_ON: Final = ("IN_PROGRESS", "REQUIRES_ACTION")  # says an interaction's status
-# Other reasons are filters of all kinds.
+# States of an interaction that continues.
+_GOES_ON: Final = ("IN_PROGRESS", "REQUIRES_ACTION")
+# All other reasons are filters.
 _FAILED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MAX_REGENERATION_REACHED"})
 
 
@@ -55,10 +57,10 @@ class Turns:
 
     Args:
       new_id: makes ids of responses, and of calls that have none.
-      speaks: its audio is wanted, not only the transcript.
+      speaks: True if its audio is wanted, not only the transcript.
       ends_with_status: see `Profile`.
-      hearing: what is said to it.
-      asked: an answer was asked for, and has not begun.
+      hearing: the user's utterances.
+      asked: True if an answer was requested, and has not begun.
     """
 
     new_id: Callable[[], str]
@@ -68,11 +70,11 @@ class Turns:
     asked: bool = False
     calls: Calls = attrs.field(init=False)
     _response: str | None = attrs.field(default=None, init=False)
-    # Of the turn that is going on: what it said last, and how it went.
+    # Of the current turn: the last response, and how the turn went.
     _last: str | None = attrs.field(default=None, init=False)
     _was_interrupted: bool = attrs.field(default=False, init=False)
     _cancelling: bool = attrs.field(default=False, init=False)
-    # What was asked for in so many words has begun, whether it is cancelled or not.
+    # True if an explicit request has not been answered, cancelled or not.
     _requested: bool = attrs.field(default=False, init=False)
     _to_text: bool = attrs.field(default=False, init=False)  # or to a result
     _in_progress: bool = attrs.field(default=False, init=False)  # beyond its turn
@@ -84,30 +86,38 @@ class Turns:
         self.calls = Calls(self.new_id)
 
     def is_idle(self, now: float) -> bool:
-        """Nothing is said, expected or owed."""
+        """Return True if nothing is being said, expected or unanswered."""
         waits = self.hearing.waits(now)
         return not (self.is_busy or waits or self.calls.owed)
 
     @property
     def is_busy(self) -> bool:
+        """True during a turn, and while a requested answer has not begun."""
         return self._last is not None or self.asked
 
     def ask(self, *, to_text: bool = True, resumes: bool = False) -> None:
-        """The client wants an answer: to text or a result, or to what was spoken;
-        ``resumes``: as the rest of this turn."""
+        """Note that the client requests an answer.
+
+        Args:
+          to_text: the request is text or a result, not speech.
+          resumes: the answer continues the current turn.
+        """
         self.asked = self._requested = True
         self._to_text, self._resumes = to_text, resumes
 
     def cancel(self, now: float) -> None:
-        """The client stops what is being said, or was to be."""
+        """Note that the client stops the current response, or one it has requested."""
         if self._requested and self._response is None:
             self._for_nobody_until = now + STOPPING
         self.asked = self._requested = self._to_text = False
         self._cancelling = True
 
     def take(self, bag: Mapping[str, Any], now: float) -> list[Event]:
-        """What a message says of the turn. The order inside a message is ours:
-        what is heard, what is said, calls, cancellations, and the end."""
+        """Return the events of a message.
+
+        The order inside a message is ours: the user's words, the model's words, calls,
+        cancellations, and the end of the turn.
+        """
         events: list[Event] = []
         content = mapping(bag.get("serverContent"))
         self._hear(content, events, now)
@@ -121,10 +131,11 @@ class Turns:
             self._interrupt(events, now)
         status = content.get("interactionStatus")
         complete = content.get("turnComplete") is True
-        # At rest, says a server that has not read yet what it was asked meanwhile.
+        # A server that has not read the latest request may still report IDLE.
         stale = self._requested and self._last is None
         if status is not None:
-            # A call may be all that it waits for; one that thinks may say more.
+            # The interaction may only wait for a call. A model that thinks may say
+            # more.
             waits = self.calls.owed and not self.ends_with_status
             self._in_progress = status in _GOES_ON and not waits
         if complete or (status == "IDLE" and not stale):
@@ -135,13 +146,14 @@ class Turns:
         return events
 
     def take_refused(self) -> list[ToolCall]:
-        """Calls for nobody, which are owed an answer all the same."""
+        """Return and reset the dropped calls, which must be answered all the same."""
         refused, self._refused = self._refused, []
         return refused
 
     def _hear(
         self, content: Mapping[str, Any], events: list[Event], now: float
     ) -> None:
+        """Take the user's transcript."""
         heard = mapping(content.get("inputTranscription"))
         text = incoming.text(heard.get("text"))
         events += self.hearing.piece(
@@ -154,7 +166,7 @@ class Turns:
     def _say(
         self, content: Mapping[str, Any], events: list[Event], now: float
     ) -> list[Any]:
-        """What is said, with its transcript; returns the calls among the parts."""
+        """Take the model's speech and transcript; return the calls among the parts."""
         calls: list[Any] = []
         unheard = now < self._for_nobody_until
         for part in map(
@@ -171,15 +183,16 @@ class Turns:
                 response = self._begin(events, now)
                 if self.speaks:
                     events.append(AudioOut(response, response, pcm))
-        # What is said aloud comes as a transcript; text among the parts is thoughts.
+        # Speech comes with a transcript; text among the parts is thoughts.
         said = incoming.text(mapping(content.get("outputTranscription")).get("text"))
         if said and not unheard:
-            # Transcripts are late: it may be of a response that a call has ended.
+            # Transcripts are late: this may belong to a response that a call has ended.
             response = self._response or self._last or self._begin(events, now)
             events.append(Spoken(response, response, said))
         return calls
 
     def _call(self, calls: list[Any], events: list[Event], now: float) -> None:
+        """Take calls."""
         taken: list[ToolCall] = []
         for value in calls:
             given, name, arguments = incoming.call_of(value)
@@ -197,20 +210,22 @@ class Turns:
         self._end(events, ResponseEnd.COMPLETED, calls=tuple(taken))
 
     def _interrupt(self, events: list[Event], now: float) -> None:
-        if not self._cancelling:  # by us: nobody speaks
+        """Take an interruption."""
+        if not self._cancelling:  # otherwise it was the client, and no user speaks
             events += self.hearing.interrupted(now)
             self._to_text = False
         if self._response is not None:
             events.append(Interrupted())
             self._end(events, ResponseEnd.CANCELLED)
-        elif not self._cancelling:  # else it is our own, of what had not begun
+        # Otherwise it confirms our own, of a response that had not begun.
+        elif not self._cancelling:
             events.append(Interrupted())
         self._was_interrupted, self._cancelling = True, False
         self._in_progress = False
         self._for_nobody_until = -inf
 
     def _complete(self, reason: str, events: list[Event], now: float) -> None:
-        """The turn has ended; ``reason`` if not as it should."""
+        """End the turn; ``reason`` is given if it did not end normally."""
         if not self._was_interrupted:
             events += self.hearing.turn_ends(now)
         end = ResponseEnd.COMPLETED
@@ -223,17 +238,17 @@ class Turns:
         unheard = self._was_interrupted or now < self._for_nobody_until
         expected = self.asked or self.hearing.waits(now)
         if self._last is None and not unheard and (expected or reason):
-            self._begin(events, now)  # an answer that says nothing is one as well
+            self._begin(events, now)  # an empty answer is an answer as well
         if self._response is not None:
             self._end(events, end, detail=reason)
-        if self._resumes:  # and had nothing to say
+        if self._resumes:  # it had nothing more to say
             self.asked = self._requested = self._resumes = self._to_text = False
         self._last, self._was_interrupted, self._cancelling = None, False, False
         self._for_nobody_until = -inf
         self.calls.end_turn()
 
     def _is_over(self, status: object) -> bool:
-        """Whether the model owes nothing, now that its turn has ended."""
+        """Return whether the model owes nothing, now that its turn has ended."""
         if status == "IDLE":
             return True
         if self.ends_with_status or status in _GOES_ON:
@@ -241,7 +256,7 @@ class Turns:
         return not (self.calls.owed or self.asked)
 
     def _begin(self, events: list[Event], now: float) -> str:
-        """The response that is going on; a new one, if there is none."""
+        """Return the current response; start one if there is none."""
         if self._response is None:
             goes_on = self._last is not None or self._in_progress
             heard: str | None = None
@@ -262,6 +277,7 @@ class Turns:
         calls: tuple[ToolCall, ...] = (),
         detail: str = "",
     ) -> None:
+        """End the current response."""
         assert self._response is not None
         events.append(
             ResponseEnded(response=self._response, end=end, calls=calls, detail=detail)

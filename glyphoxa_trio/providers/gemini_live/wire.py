@@ -1,12 +1,13 @@
-"""The Gemini Live wire without a wire: commands and messages in, events and frames out.
+"""The Gemini Live protocol without I/O: commands in, messages in and out, events out.
 
-What is said is `messages`', what the model's turns mean is `turn`'s; here is what may
-be said when, by the model's profile.
+`messages` builds messages, and `turn` interprets the model's turns; this module decides
+what may be sent when, by the model's profile.
 
-Text that asks for no answer would stop the model in the middle of a word, or make it
-drop a call that it waits for. So it is held until the model has finished; and where
-the wire has no text without an answer, until something is said that has one. Above 300
-lines: all commands and messages meet in the same state.
+Text that requests no answer would stop the model in the middle of a word, or make it
+drop a call that it waits for. So such text is held until the model has finished; if the
+protocol has no text without an answer, until text is sent that requests one.
+
+Above 300 lines, because all commands and messages share one state.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from .options import SessionOptions
 from .profiles import Profile
 from .turn import Turns
 
-MAX_HELD: Final = 64  # lines that wait for a better moment
+MAX_HELD: Final = 64  # lines that are held
 
 
 def _random_prefix() -> str:
@@ -66,8 +67,12 @@ class GeminiWire:
     """One socket's conversation with a model; a `Wire`.
 
     Args:
-      secret: removed from whatever of the server's words is quoted.
-      prefix: of the ids that are made here. Unlike those of any other socket.
+      model: the model's name.
+      profile: what its family supports.
+      setup: the session's setup.
+      options: the session's options.
+      secret: removed from the server's words that are quoted.
+      prefix: of the ids that are made here; different for every socket.
     """
 
     model: str
@@ -83,7 +88,7 @@ class GeminiWire:
     _calling: dict[str, Calling] = attrs.field(factory=dict, init=False)
     _held: deque[TranscriptLine] = attrs.field(factory=deque, init=False)
     _ids: int = attrs.field(default=0, init=False)
-    # Events of what was sent, and since when they wait.
+    # Events about what was sent, and since when they wait.
     _due: list[Event] = attrs.field(factory=list, init=False)
     _due_at: float = attrs.field(default=0.0, init=False)
     _microphone: GeminiMicrophone = attrs.field(init=False)
@@ -104,7 +109,7 @@ class GeminiWire:
 
     @property
     def alarm(self) -> float | None:
-        if not self.ready:  # what `wake` sends would be taken for the setup
+        if not self.ready:  # before, a frame of `wake` would be taken for the setup
             return None
         due = self._due_at if self._due else None
         times = (due, self._turns.hearing.due, self._microphone.due)
@@ -142,13 +147,13 @@ class GeminiWire:
             case SetTools(tools, revision) if self.profile.updates:
                 self._put(messages.new_tools(tools, self.profile))
                 self._declare(tools)
-                # Nobody acknowledges it; inputs are processed in order, so what
-                # the model begins after this knows of them.
+                # There is no acknowledgement. Inputs are processed in order, so a
+                # response that starts after this knows the new tools.
                 self._tell(ToolsInForce(revision), now)
             case SetInstructions(text) if self.profile.updates:
                 self._put(messages.new_instructions(text))
             case SetInstructions(text):
-                # A new socket begins with them; this one is told as well as it can be.
+                # A new socket starts with them; this one is told in a line of text.
                 self._send_text(TranscriptLine("system", text), reply=False, now=now)
             case Cancel() if self.profile.cancels:
                 if self._turns.is_busy:
@@ -159,6 +164,7 @@ class GeminiWire:
                 raise ValueError(f"{self.model} cannot be sent {what} in this session")
 
     def _send_activity(self, begins: bool, now: float) -> None:
+        """Send that the user starts or stops speaking."""
         if not self._microphone.switch(begins):
             return
         if begins:
@@ -172,6 +178,7 @@ class GeminiWire:
             self._turns.ask(to_text=False)
 
     def _send_text(self, line: TranscriptLine, *, reply: bool, now: float) -> None:
+        """Send a line, or hold it if it requests no answer."""
         if line.text:
             self._held.append(line)
         if not reply:
@@ -186,11 +193,12 @@ class GeminiWire:
         else:
             self._put_as_speech(messages.text_of(lines))
         if self._turns.is_busy:
-            self._turns.cancel(now)  # it interrupts, and nobody else does
+            # The text interrupts the model, and nothing else does.
+            self._turns.cancel(now)
         self._turns.ask()
 
     def _put_as_speech(self, text: str) -> None:
-        """Text as real-time input; it begins and ends if the client has to say so."""
+        """Send text as real-time input, with start and end if the client sends them."""
         alone = not self.setup.automatic and not self._microphone.active
         if alone:
             self._put(messages.realtime(activityStart={}))
@@ -199,7 +207,7 @@ class GeminiWire:
             self._put(messages.realtime(activityEnd={}))
 
     def _let_go(self, now: float) -> None:
-        """Send what is held, if this is a moment in which it disturbs nobody."""
+        """Send the lines that are held, if that does not disturb the model now."""
         if not self._held:
             return
         idle = self._turns.is_idle(now) and not self._microphone.active
@@ -210,7 +218,7 @@ class GeminiWire:
                 self._put(messages.silent_turns(self._take_held(), self.profile))
         elif too_many:
             self._held.popleft()
-            detail = f"more than {MAX_HELD} lines wait for one that is to be answered"
+            detail = f"more than {MAX_HELD} lines wait for one that requests an answer"
             self._tell(incoming.complaint("line_forgotten", detail), now)
 
     def _take_held(self) -> list[TranscriptLine]:
@@ -218,6 +226,7 @@ class GeminiWire:
         return lines
 
     def _send_result(self, result: SendResult, *, asks: bool = True) -> None:
+        """Send the result of a call. ``asks`` is False if the model is to ignore it."""
         size, limit = len(result.output.encode()), self.profile.capabilities.max_result
         if size > limit:
             raise ValueError(f"a result of {size} bytes, where {limit} are allowed")
@@ -234,7 +243,8 @@ class GeminiWire:
             self._turns.ask(resumes=calling is Calling.BLOCKING)
 
     def _declare(self, tools: tuple[S2STool, ...]) -> None:
-        # Those that were declared before may still be answered.
+        """Note how these tools are called."""
+        # Calls of tools that were declared before may still be answered.
         for tool in tools:
             self._calling[tool.spec.name] = messages.calling_of(tool, self.profile)
 
@@ -271,10 +281,10 @@ class GeminiWire:
         return events
 
     def _become_ready(self, bag: Mapping[str, Any], events: list[Event]) -> bool:
-        """`Ready` is the first event; nothing before it means anything.
+        """Wait for the first event, `Ready`; nothing before it has a meaning.
 
         Raises:
-          LinkClosed: there is an error in its place.
+          LinkClosed: if there is an error instead.
         """
         if "setupComplete" in bag:
             self.ready = True
@@ -291,10 +301,11 @@ class GeminiWire:
         return self.ready
 
     def _put(self, message: Mapping[str, Any], lane: Lane = Lane.CONTROL) -> None:
+        """Queue a message."""
         self._frames.append(Frame(encoded(message), lane))
 
     def _tell(self, event: Event, now: float) -> None:
-        """An event of what was sent: `wake` gives it out at once."""
+        """Queue an event about what was sent; `wake` returns it at once."""
         if not self._due:
             self._due_at = now
         self._due.append(event)

@@ -1,7 +1,7 @@
-"""The socket under every speech-to-speech model: one link for all vendors' wires.
+"""The WebSocket under every speech-to-speech model: one link for all vendors' wires.
 
-`open_live_socket` carries a `Wire` (`providers.live_wire`) over trio-websocket;
-`outbox` says what leaves first, `dialling` opens, `failures` says what an end means.
+`open_live_socket` runs a `Wire` (`providers.live_wire`) over trio-websocket; `outbox`
+orders the frames, `dialling` opens the socket, `failures` converts the errors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From an address to an open WebSocket, with the reason if there is none.
+"""Open a WebSocket at an address, with the reason if that fails.
 
 trio-websocket waits for ever for a server that hangs up during the handshake, and
-leaves its socket open after some closings. So the stream is ours: it is watched
-while the handshake lasts, and whoever opened it closes it.
+leaves its socket open after some errors. So the stream is opened and closed here, and
+watched during the handshake.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from glyphoxa_trio.secret import Secret
 from .failures import on_dialling, on_rejection
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024  # bytes: audio deltas can be large
-# Bytes of an HTTP answer that is no upgrade. An upgrade may come together with the
-# first messages, so this is more than can be read at once.
+# Bytes of an HTTP response that is no upgrade. An upgrade may arrive together with the
+# first messages, so this is more than one read returns.
 MAX_ANSWER: Final = 256 * 1024
 QUEUE: Final = 8  # messages between trio-websocket's reader and ours
 
@@ -39,17 +39,21 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Dial(Protocol):
-    """Opens a stream to a host; in tests, one in memory."""
+    """The function that opens a stream to a host; in tests, one in memory."""
 
     async def __call__(self, host: str, port: int, *, tls: bool) -> trio.abc.Stream:
-        """Raises OSError, UnicodeError or trio.BrokenResourceError."""
+        """Open a stream.
+
+        Raises:
+          OSError, UnicodeError, trio.BrokenResourceError: if that fails.
+        """
         ...
 
 
 async def dial(
     host: str, port: int, *, tls: bool, context: ssl.SSLContext | None = None
 ) -> trio.abc.Stream:
-    """A TCP stream, in TLS if wanted. Cancelled, nothing stays open."""
+    """Open a TCP stream, with TLS if wanted. If cancelled, nothing stays open."""
     stream = await trio.open_tcp_stream(host, port)
     if not tls:
         return stream
@@ -69,7 +73,7 @@ async def dial(
 
 @attrs.frozen
 class Address:
-    """Where a WebSocket is. Shows itself without the query, which may hold a key.
+    """The address of a WebSocket. Its text hides the query, which may hold a key.
 
     Raises:
       ValueError: from `of`, if the address is not plain ws(s).
@@ -82,6 +86,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
+        """Parse an address."""
         parts = urlsplit(url)
         if parts.scheme not in ("ws", "wss") or not parts.hostname:
             raise ValueError("the address of a WebSocket begins with ws:// or wss://")
@@ -91,16 +96,16 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """The host as HTTP and people write it."""
+        """The host as HTTP and people write it, with the port if it is unusual."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
 async def dialled(dial: Dial, address: Address, until: float) -> trio.abc.Stream:
-    """A stream to that address.
+    """Return a stream to that address.
 
     Raises:
-      LinkClosed: there is none, or not in time.
+      LinkClosed: if there is none, or not before ``until``.
     """
     stream = None
     with trio.move_on_at(until):
@@ -121,11 +126,13 @@ async def upgrade(
     secret: Secret | None,
     until: float,
 ) -> WebSocketConnection:
-    """Shake hands over ``stream``; trio-websocket's reader runs in ``nursery``.
+    """Perform the handshake over ``stream``.
+
+    trio-websocket's reader runs in ``nursery``.
 
     Raises:
-      LinkClosed: the server hung up, said something else, or nothing in time.
-      ConnectionRejected: from ``nursery``; `rejected` reads it.
+      LinkClosed: if the server hung up, answered something else, or nothing in time.
+      ConnectionRejected: from ``nursery``; `rejected` converts it.
     """
     watched = _Watched(stream)
     socket: WebSocketConnection | None = None
@@ -134,7 +141,7 @@ async def upgrade(
         racing.start_soon(watched.cancel_at_end, racing.cancel_scope)
         socket = await wrap_client_stream(
             nursery,
-            watched,  # type: ignore[arg-type]  # any stream will do
+            watched,  # type: ignore[arg-type]  # any stream works
             address.authority,
             address.resource,
             extra_headers=list(headers),
@@ -150,7 +157,7 @@ async def upgrade(
 
 
 def rejected(error: HandshakeError, secret: Secret | None) -> LinkClosed:
-    """What trio-websocket says of a handshake that failed."""
+    """Convert trio-websocket's error about a failed handshake."""
     if not isinstance(error, ConnectionRejected):
         return _hung_up()
     return on_rejection(
@@ -182,7 +189,7 @@ def _too_late(address: Address) -> LinkClosed:
 
 @attrs.define(eq=False)
 class _Watched(trio.abc.Stream):
-    """A stream that remembers how its handshake began and says when it ended."""
+    """A stream that stores the start of its handshake, and reports its own end."""
 
     _stream: trio.abc.Stream
     opened: bool = False
@@ -216,24 +223,24 @@ class _Watched(trio.abc.Stream):
         await self._stream.aclose()
 
     async def cancel_at_end(self, scope: trio.CancelScope) -> None:
-        """Cancel ``scope`` when the stream ended before the handshake did."""
+        """Cancel ``scope`` if the stream ends before the handshake does."""
         await self._ended.wait()
-        # If the upgrade came with the end, its waiter runs no later than this.
+        # If the upgrade arrived with the end, its waiter runs before this continues.
         await trio.lowlevel.checkpoint()
         scope.cancel()
 
     def why(self, secret: Secret | None, address: Address) -> LinkClosed:
-        """Why there was no handshake."""
+        """Return why there was no handshake."""
         head, _, body = bytes(self._seen).partition(b"\r\n\r\n")
         status = re.match(rb"HTTP/1\.[01] (\d{3})\b", head)
-        if status and status[1] != b"101":  # an answer whose end never came
+        if status and status[1] != b"101":  # a response whose end never arrived
             return on_rejection(
                 int(status[1]), {}, body.decode("utf-8", "replace"), secret
             )
         if self._given_up:
             return LinkClosed(
                 ErrorKind.MALFORMED,
-                "what answers there does not speak WebSocket",
+                "the server there does not support WebSocket",
                 retryable=False,
             )
         return _hung_up() if self._ended.is_set() else _too_late(address)

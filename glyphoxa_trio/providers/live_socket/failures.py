@@ -1,7 +1,7 @@
-"""What the end of a WebSocket means, as `LinkClosed`: one table per source.
+"""Convert the end of a WebSocket to `LinkClosed`: one table per source.
 
-A server's own words are quoted on one line, without the key; they tell more than
-a code, which vendors choose freely.
+A server's own words are quoted on one line, without the key; they say more than the
+code, which vendors choose freely.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from glyphoxa_trio.secret import Secret
 
 _BY_CODE: Final[Mapping[int, ErrorKind]] = {
     1000: ErrorKind.INTERRUPTED,
-    1001: ErrorKind.INTERRUPTED,  # going away: expired, or shut down
+    1001: ErrorKind.INTERRUPTED,  # the server is going away: expired, or shut down
     1002: ErrorKind.MALFORMED,
     1003: ErrorKind.BAD_REQUEST,
     1005: ErrorKind.INTERRUPTED,  # closed without a code
-    1006: ErrorKind.INTERRUPTED,  # no closing at all
-    1007: ErrorKind.BAD_REQUEST,  # invalid argument, says Gemini
+    1006: ErrorKind.INTERRUPTED,  # broken, without a closing handshake
+    1007: ErrorKind.BAD_REQUEST,  # Gemini's invalid argument
     1008: ErrorKind.BAD_REQUEST,  # policy
-    1009: ErrorKind.BAD_REQUEST,  # too large, for them or for us
+    1009: ErrorKind.BAD_REQUEST,  # a message is too large, for the server or for us
     1011: ErrorKind.OVERLOADED,
-    1012: ErrorKind.OVERLOADED,  # restarts
+    1012: ErrorKind.OVERLOADED,  # the server restarts
     1013: ErrorKind.OVERLOADED,  # try again later
     1014: ErrorKind.OVERLOADED,  # bad gateway
     3000: ErrorKind.AUTHENTICATION,
@@ -50,14 +50,14 @@ _BY_WORD: Final = (
 def on_close(
     code: int | None, reason: str | None, secret: Secret | None = None
 ) -> LinkClosed:
-    """The server has closed, or the socket broke: ``code`` None says no more."""
+    """Convert a close code. ``code`` None means a violation of the protocol."""
     kind = ErrorKind.MALFORMED if code is None else _BY_CODE.get(code)
     if code not in (1000, 1001):
         kind = _kind_by_words(reason or "") or kind
     kind = kind or ErrorKind.BAD_REQUEST
     words = excerpt(reason or "", secret)
     if code is None:
-        detail = "the server does not speak WebSocket correctly"
+        detail = "the server violates the WebSocket protocol"
     elif code == 1006:
         detail = "the connection broke"
     else:
@@ -66,7 +66,7 @@ def on_close(
 
 
 def on_closed(closed: ConnectionClosed, secret: Secret | None = None) -> LinkClosed:
-    """The same, as trio-websocket says it."""
+    """Convert trio-websocket's error about a closed socket."""
     reason = closed.reason
     if reason is None:
         return on_close(None, None)
@@ -79,27 +79,31 @@ def on_rejection(
     body: str,
     secret: Secret | None = None,
 ) -> LinkClosed:
-    """An HTTP answer in place of the upgrade. ``headers`` are in lower case."""
+    """Convert an HTTP response instead of the upgrade.
+
+    Names in ``headers`` are in lower case.
+    """
     if status < 300:
-        detail = f"HTTP {status} in place of a WebSocket"
+        detail = f"HTTP {status} instead of a WebSocket"
         return LinkClosed(ErrorKind.NOT_FOUND, detail, retryable=False)
     error = status_error(status, headers, body, secret)
     return LinkClosed(
         error.kind,
         error.detail,
-        # A 402 says that nothing works until somebody has paid.
+        # After a 402 nothing works until the account is paid for.
         retryable=error.kind in RETRYABLE and status != 402,
         retry_after=error.retry_after,
     )
 
 
 def on_dialling(error: Exception, place: str) -> LinkClosed:
-    """No connection to ``place``: no such host, nobody there, or not to be trusted."""
+    """Convert a failed connection to ``place``: no host, no server, or no trust."""
     cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        detail = f"{place}: its certificate does not hold: {cause.verify_message}"
+        detail = f"{place}: its certificate is not valid: {cause.verify_message}"
         return LinkClosed(ErrorKind.UNREACHABLE, excerpt(detail), retryable=False)
-    while isinstance(cause.__cause__, OSError):  # trio sums up several attempts
+    # Trio joins the errors of several attempts.
+    while isinstance(cause.__cause__, OSError):
         cause = cause.__cause__
     words = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
     return LinkClosed(
@@ -108,6 +112,7 @@ def on_dialling(error: Exception, place: str) -> LinkClosed:
 
 
 def _kind_by_words(reason: str) -> ErrorKind | None:
+    """Return the kind that a reason's words indicate."""
     for pattern, kind in _BY_WORD:
         if re.search(pattern, reason[:1000], re.IGNORECASE):
             return kind

@@ -1,8 +1,8 @@
-"""What waits to be sent: three lanes, each with a bound.
+"""The queue of frames to send: three lanes, each with a limit.
 
-Control leaves before audio; see `Lane`. Audio that waits for too long is dropped,
-the oldest first, and counted. Control is never dropped: too much of it means that
-the peer does not read, and that is the end of the socket.
+Control frames leave before audio; see `Lane`. Audio that waits for too long is dropped,
+the oldest first, and counted. Control frames are never dropped: too many of them mean
+that the server does not read, and the socket is closed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_CONTROL: Final = 16 * 1024 * 1024  # bytes
 
 
 class TooMuchControl(Exception):
-    """`MAX_CONTROL` is exceeded: nothing of this can be sent any more."""
+    """`MAX_CONTROL` is exceeded: the queue cannot be used any more."""
 
 
 @attrs.define(eq=False)
 class FrameOutbox:
-    """Frames on their way, put in without waiting and taken out by one task."""
+    """Frames to send: added without waiting, and taken out by one task."""
 
     dropped: int = 0
     _setup: deque[Frame] = attrs.field(factory=deque, init=False)
@@ -39,13 +39,14 @@ class FrameOutbox:
 
     @property
     def is_open(self) -> bool:
+        """True once the socket is set up."""
         return self._is_open
 
     def put(self, frame: Frame, *, setup: bool = False) -> None:
-        """Add a frame. Those of the ``setup`` do not wait for `open`.
+        """Add a frame. Frames of the ``setup`` do not wait for `open`.
 
         Raises:
-          TooMuchControl: the outbox is of no use afterwards.
+          TooMuchControl: if there are too many; the queue cannot be used afterwards.
         """
         if setup:
             self._setup.append(frame)
@@ -72,17 +73,17 @@ class FrameOutbox:
             self.dropped += 1
 
     def open(self) -> None:
-        """The socket is set up: everything may leave."""
+        """Let everything leave: the socket is set up."""
         self._is_open = True
         self._changed.set()
 
     def close(self) -> None:
-        """Give out nothing more."""
+        """Let nothing leave any more."""
         self._closed = True
         self._changed.set()
 
     async def get(self) -> Frame | None:
-        """The next frame, or None once closed. Cancelled, it takes none."""
+        """Return the next frame, or None once closed. If cancelled, it takes none."""
         while True:
             if self._closed:
                 return None
@@ -91,6 +92,7 @@ class FrameOutbox:
             await self._changed.changed()
 
     def _next(self) -> Frame | None:
+        """Take the next frame, if there is one."""
         for lane in (self._setup, self._control) if self._is_open else (self._setup,):
             if lane:
                 frame = lane.popleft()

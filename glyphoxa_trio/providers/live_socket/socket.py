@@ -1,13 +1,14 @@
-"""One open socket to a speech-to-speech model, under whichever vendor's wire.
+"""An open socket to a speech-to-speech model, with any vendor's wire.
 
     async with open_live_socket(wire, url=url, headers=headers) as link:
         link.send(SendText(Line("user", "Who is there?")))
         event = await link.receive()
 
-One task reads, one writes, one pings, one watches the wire's clock. They live a
-little longer than the block: whoever leaves it says goodbye properly, for less than
-a second, also when cancelled. Nothing of theirs is raised into the block; what ends
-the socket is what `receive` raises, after every event before it.
+One task reads, one writes, one pings, and one watches the wire's clock. They outlive
+the block a little: leaving it performs the closing handshake, in less than a second,
+also when cancelled. `receive` raises the end of the socket, after all events before it.
+
+Above 300 lines, because the tasks of a socket share its state.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ OPEN_TIMEOUT: Final = 15.0  # seconds for connection, TLS and upgrade together
 SETUP_TIMEOUT: Final = 15.0  # seconds from there to `Ready`
 PING_EVERY: Final = 20.0  # seconds
 PING_PATIENCE: Final = 10.0  # seconds for the answer
-CLOSE_GRACE: Final = 0.8  # seconds to say goodbye
-MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of messages whose events nobody took
+CLOSE_GRACE: Final = 0.8  # seconds for the closing handshake
+# Bytes of messages whose events were not received.
+MAX_WAITING: Final = 32 * 1024 * 1024
 
 
 @asynccontextmanager
@@ -53,17 +55,18 @@ async def open_live_socket(
     secret: Secret | None = None,
     dial: Dial = dial,
 ) -> AsyncIterator[LiveSocket]:
-    """Open a socket at ``url`` (ws or wss) and carry ``wire`` over it.
+    """Open a socket at ``url`` (ws or wss) and run ``wire`` over it.
 
-    Leaving closes it, within a second whatever the peer does. Frames that wait are
-    not sent any more.
+    Leaving closes the socket, within a second whatever the server does. Frames that
+    wait are not sent any more.
 
     Args:
       headers: of the upgrade; they are never shown.
-      secret: removed from whatever of the server's words is quoted.
+      secret: removed from the server's words that are quoted.
+      dial: opens the connection.
 
     Raises:
-      LinkClosed: it cannot be opened, within `OPEN_TIMEOUT`.
+      LinkClosed: if it cannot be opened within `OPEN_TIMEOUT`.
       ValueError: for an address that is not one of a WebSocket.
     """
     link = LiveSocket(wire, secret)
@@ -85,7 +88,7 @@ class LiveSocket:
     _secret: Secret | None = attrs.field(default=None)
     _socket: WebSocketConnection | None = attrs.field(default=None, init=False)
     _outbox: FrameOutbox = attrs.field(factory=FrameOutbox, init=False)
-    # Each with the size of its message, if it is the first of it.
+    # Each with the size of its message, if it is the first event of it.
     _events: deque[tuple[Event, int]] = attrs.field(factory=deque, init=False)
     _waiting: int = attrs.field(default=0, init=False)
     _reader: trio.lowlevel.ParkingLot = attrs.field(
@@ -102,7 +105,7 @@ class LiveSocket:
     _received: int = attrs.field(default=0, init=False)
 
     def send(self, command: Command) -> None:
-        """Put it on its way; see `Link.send`.
+        """Send a command without waiting; see `Link.send`.
 
         Raises:
           ValueError: if the wire never allows it.
@@ -112,12 +115,12 @@ class LiveSocket:
             self._after(setup=False)
 
     async def receive(self) -> Event:
-        """The next event, in order. Cancelled, it loses none.
+        """Return the next event, in order. If cancelled, none is lost.
 
         Raises:
-          LinkClosed: when the socket is gone and every event was taken.
+          LinkClosed: when the socket is closed and every event was received.
         """
-        # A whole checkpoint, once: a flood of events must let others run.
+        # One checkpoint: a flood of events must let other tasks run.
         if self._events or self._end is not None:
             await trio.lowlevel.checkpoint()
         while not self._events:
@@ -149,7 +152,7 @@ class LiveSocket:
         dial: Dial,
         task_status: trio.TaskStatus[None],
     ) -> None:
-        """Open, and do everything until the end. Shielded once it is open."""
+        """Open the socket, and run it until its end. Shielded once it is open."""
         stream: trio.abc.Stream | None = None
         try:
             with lone_errors(), self._scope:
@@ -170,11 +173,11 @@ class LiveSocket:
                             parts.start_soon(part, self._socket)
                         parts.start_soon(self._watch_the_clock)
                     carrier.cancel_scope.cancel()
-        except HandshakeError as error:  # of trio-websocket's reader
+        except HandshakeError as error:  # raised by trio-websocket's reader
             raise rejected(error, self._secret) from None
         except (LocalProtocolError, h11.LocalProtocolError):
-            # trio-websocket's reader answers where the protocol allows no answer:
-            # an upgrade that is none, and a ping that comes while it closes.
+            # trio-websocket's reader answers where the protocol allows no answer: to an
+            # upgrade that is none, and to a ping during the closing handshake.
             end = on_close(None, None)
             if self._socket is None:
                 raise end from None
@@ -184,17 +187,18 @@ class LiveSocket:
                 await trio.aclose_forcefully(stream)
 
     async def _leave(self) -> None:
-        """Say goodbye, within `CLOSE_GRACE`, and stop everything."""
+        """Perform the closing handshake within `CLOSE_GRACE`, and stop everything."""
         with trio.move_on_after(CLOSE_GRACE, shield=True):
             if self._end is None and self._socket is not None:
                 self._leaving = True
                 self._outbox.close()
-                await self._written.wait()  # half a frame would be no goodbye
+                # The closing handshake must not cut a frame in two.
+                await self._written.wait()
                 await self._socket.aclose()
         self._fail(LinkClosed(ErrorKind.INTERRUPTED, "left", retryable=True))
 
     def _fail(self, end: LinkClosed) -> None:
-        """This is the end, if it has not ended yet."""
+        """End the socket with this error, unless it has ended already."""
         if self._end is None:
             self._end = end
             self._outbox.close()
@@ -238,8 +242,11 @@ class LiveSocket:
                 return
 
     async def _see_the_end(self, closed: ConnectionClosed) -> None:
-        """Leave it to the reader, who has messages to read before; but not for ever:
-        it may itself wait for a peer that has closed and does not read."""
+        """Report the end after a while, if the reader does not.
+
+        The reader may have messages to read first, or wait for a server that does not
+        read.
+        """
         await trio.sleep(CLOSE_GRACE)
         if not self._leaving:
             self._fail(on_closed(closed, self._secret))
@@ -252,13 +259,14 @@ class LiveSocket:
             if now < self._due:
                 continue
             if not self._wire.ready and now >= self._setup_until:
-                detail = f"the server did not set up within {SETUP_TIMEOUT:.0f} s"
+                limit = f"{SETUP_TIMEOUT:.0f} s"
+                detail = f"the server did not set up the session within {limit}"
                 self._fail(LinkClosed(ErrorKind.SILENCE, detail, retryable=True))
                 return
             self._step(partial(self._wire.wake, now), 0)
 
     def _step(self, step: Callable[[], list[Event]], size: int) -> None:
-        """One step of the wire; its events are for the reader."""
+        """Run one step of the wire, and queue its events for `receive`."""
         try:
             events = step()
         except LinkClosed as end:
@@ -271,13 +279,13 @@ class LiveSocket:
         if events:
             self._reader.unpark()
         if self._waiting > MAX_WAITING:
-            detail = "nobody takes the events of this socket"
+            detail = "the events of this socket are not received"
             self._fail(LinkClosed(ErrorKind.OVERLOADED, detail, retryable=False))
         else:
             self._after(setup=True)
 
     def _after(self, *, setup: bool) -> None:
-        """What a step of the wire leaves to be done."""
+        """Send the frames of the last step, and set the clock."""
         try:
             for frame in self._wire.outgoing():
                 self._outbox.put(frame, setup=setup and not self._outbox.is_open)

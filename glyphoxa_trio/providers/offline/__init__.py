@@ -1,7 +1,7 @@
 """A deterministic stand-in for a language model: no network, no key, no model.
 
-It reads the tools it is shown and the words it is told, and calls what fits.
-For demonstrations, and to see tiers and budgets at work before there is a key.
+It reads the tools and the words of a request, and calls the tools that fit. It is for
+demonstrations, and to see tiers and budgets at work before there is a key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Arguments for a tool, read out of an utterance along the tool's JSON schema.
+"""Read arguments for a tool from an utterance, by the tool's JSON schema.
 
-A parameter is filled by what it can hold (an enum, a number) and by what its
-name says it is for: dice, a path, a query, a question. What cannot be read from
-the utterance is not made up: then the tool is not called.
+A parameter is filled by what it can hold (an enum, a number) and by what its name says
+it is for: dice, a path, a query, a question. A value that cannot be read from the
+utterance is not invented: then the tool is not called.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
 def arguments_for(
     parameters: Mapping[str, Any], utterance: ParsedUtterance, own: frozenset[str]
 ) -> dict[str, Any] | None:
-    """The arguments that ``utterance`` gives; None if something required is missing.
+    """Return the arguments in ``utterance``; None if a required one is missing.
 
-    ``own`` are the stems of the tool's name: said to name it, not to fill it.
+    ``own`` are the stems of the tool's name: words that name the tool are not
+    arguments.
     """
     properties = properties_of(parameters)
     needed = parameters.get("required")
     needed = needed if isinstance(needed, list | tuple) else ()
     required = {name for name in needed if isinstance(name, str)}
     arguments: dict[str, Any] = {}
-    # An id that is said once is the id of one thing: of what must be named, if any.
+    # An id that is said once is for one parameter: for a required one, if there is one.
     ids = [name for name in properties if _words_of(name) & _IDENTIFIER_NAMES]
     meant = [name for name in ids if name in required] or ids[:1]
     for name, schema in properties.items():
@@ -43,12 +44,13 @@ def arguments_for(
         if value is None and name in required:
             value = _supposed(name, schema, utterance)
             if value == "" and own <= stems(utterance.text):
-                value = utterance.topic  # the tool was named in full: what is left
+                # The tool was named in full, so the topic is left.
+                value = utterance.topic
             if value is None or _echoes(value, own, utterance):
                 return None
         if value is not None:
             arguments[name] = value
-    # A search for nothing finds everything: give it what the talk is about.
+    # An empty search finds everything, so search for the topic.
     if not arguments and not required:
         for name, schema in properties.items():
             if _words_of(name) & {"name", *_QUERY_NAMES} and _type(schema) == "string":
@@ -58,7 +60,7 @@ def arguments_for(
 
 
 def properties_of(parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """The parameters by name; a schema of somebody else's may be anything."""
+    """Return the parameters by name; the schema of a foreign tool may be anything."""
     properties = parameters.get("properties")
     if not isinstance(properties, Mapping):
         return {}
@@ -69,14 +71,14 @@ def properties_of(parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
 
 
 def _echoes(value: object, own: frozenset[str], utterance: ParsedUtterance) -> bool:
-    """Whether this only says the name of the tool again, or nothing."""
+    """Return whether a value is empty or only repeats the name of the tool."""
     if not isinstance(value, str) or value == utterance.quoted:
         return False
     return not value or stems(value) <= own
 
 
 def evident(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) -> Any:
-    """A value that can be meant for nothing else; None if there is none."""
+    """Return a value that can only be meant for this parameter; None if none."""
     words = _words_of(name)
     if choices := _choices(schema):
         return _chosen(choices, utterance)
@@ -92,7 +94,7 @@ def evident(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) ->
 
 
 def _supposed(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) -> Any:
-    """The likeliest value of a parameter that must have one."""
+    """Return the likeliest value of a required parameter."""
     if "default" in schema:
         return schema["default"]
     if choices := _choices(schema):
@@ -117,7 +119,7 @@ def _supposed(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) 
 
 
 def _text(words: frozenset[str], utterance: ParsedUtterance) -> str | None:
-    """Text for a parameter; empty if only what is left over could fill it."""
+    """Return text for a parameter; empty if only the rest could fill it."""
     if words & _DICE_NAMES:
         return "1d20" if "roll" in stems(utterance.text) else None
     if words & (_PATH_NAMES | _IDENTIFIER_NAMES):
@@ -132,20 +134,23 @@ def _text(words: frozenset[str], utterance: ParsedUtterance) -> str | None:
 
 
 def _words_of(name: str) -> frozenset[str]:
+    """Return the words of a name, in lower case."""
     return frozenset(WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
 
 
 def _type(schema: Mapping[str, Any]) -> str:
+    """Return the type that a schema names."""
     kind = schema.get("type", "string")
-    if isinstance(kind, list):  # ["string", "null"]: the one that says something
+    if isinstance(kind, list):  # of ["string", "null"], the type that is not null
         kind = next((one for one in kind if one != "null"), "string")
     return str(kind)
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the values that a schema lists."""
     if "const" in schema:
         return [schema["const"]]
-    # Where any text is taken, those that are named are meant all the same.
+    # If any text is allowed, the listed values are still the likely ones.
     options = schema.get("anyOf")
     for one in [schema, *(options if isinstance(options, list | tuple) else ())]:
         choices = one.get("enum") if isinstance(one, Mapping) else None
@@ -155,7 +160,7 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _chosen(choices: list[Any], utterance: ParsedUtterance) -> Any:
-    """The choice whose words are all said; the one with the most words."""
+    """Return the choice with the most words, if all of them were said."""
     said = {stem(word) for word in WORD.findall(utterance.text.lower())}
     best, most = None, 0
     for choice in choices:

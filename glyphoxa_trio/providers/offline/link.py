@@ -1,4 +1,4 @@
-"""The stand-in as a model: its words one by one, at a pace."""
+"""The stand-in as a model: it speaks its words one by one, at a pace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABEL: Final = "offline stand-in (no language model)"
 
 @attrs.frozen
 class Offline:
-    """`respond`, spoken: each word takes ``pace`` seconds."""
+    """A model that answers with `respond`; each word takes ``pace`` seconds."""
 
     pace: float = attrs.field(default=0.0, validator=attrs.validators.ge(0.0))
 
@@ -31,13 +31,13 @@ class Offline:
     async def stream(
         self, request: LLMRequest
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
-        """One round. Nothing is held, so leaving early leaves nothing behind."""
+        """Start one round. It holds no resources, so leaving early is safe."""
         yield _Paced(iter(respond(request)), self.pace)
 
 
 @attrs.define(eq=False)
 class _Paced:
-    """Events as fast as a model might write them."""
+    """The events of a round, at the pace of a model."""
 
     _events: Iterator[LLMEvent]
     _pace: float

@@ -1,4 +1,4 @@
-"""Tool results as words: short, without a character of their own, and honest."""
+"""Describe tool results in words: short, neutral and true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_SAID: Final = 300  # characters spoken of one result
 
 
 def report(turn: Sequence[Message]) -> list[str]:
-    """A short sentence per result of this turn."""
+    """Return a short sentence for each result of this turn."""
     names = {call.id: call.name for one in turn for call in one.calls}
     return [
         sentence(names.get(one.call_id) or one.name or "that", one.content)
@@ -22,7 +22,7 @@ def report(turn: Sequence[Message]) -> list[str]:
 
 
 def sentence(name: str, content: str) -> str:
-    """What a tool of that name has answered."""
+    """Return a sentence about the result of one tool."""
     tool = _plain(name)
     try:
         result = json.loads(content)
@@ -45,7 +45,7 @@ def sentence(name: str, content: str) -> str:
         case "timeout" | "skipped":
             return f"I could not finish {tool} in time."
         case "cancelled":
-            return f"I broke off {tool}."
+            return f"I stopped {tool}."
         case "denied":
             return f"I may not use {tool}."
         case "unavailable" | "crashed":
@@ -54,7 +54,7 @@ def sentence(name: str, content: str) -> str:
 
 
 def _short(value: object) -> str:
-    """Data as words: the values that can be said, with their names."""
+    """Describe data in words: the values that can be spoken, with their names."""
     if isinstance(value, str):
         said = value
     elif isinstance(value, dict):
@@ -73,10 +73,11 @@ def _short(value: object) -> str:
 
 
 def _closed(text: str) -> str:
+    """Return a text as a sentence: with a capital letter and a full stop."""
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _plain(name: str) -> str:
-    """The name of a tool as one would say it."""
+    """Return the name of a tool as people say it."""
     return name.rpartition("__")[2].replace("_", " ").strip() or name

@@ -1,4 +1,4 @@
-"""What is plain to see in an utterance: dice, files, quotes, what it is about."""
+"""Find the obvious parts of an utterance: dice, files, quotes, its topic."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _ASKING_WORDS: Final = frozenset(
 
 @attrs.frozen
 class ParsedUtterance:
-    """What was said, and what is plain to see in it."""
+    """An utterance, and its obvious parts."""
 
     text: str
 
     @property
     def dice(self) -> str | None:
-        """Dice notation, closed up: ``2d6+3``."""
+        """Dice notation without spaces: ``2d6+3``."""
         if found := _DICE.search(self.text):
             closed = re.sub(r"\s", "", found[0]).lower()
             return f"1{closed}" if closed.startswith("d") else closed
@@ -61,12 +61,13 @@ class ParsedUtterance:
 
     @property
     def file(self) -> str | None:
+        """The first file name."""
         found = _FILE.search(QUOTED.sub(_only_files, self.text))
         return found[0] if found else None
 
     @property
     def quoted(self) -> str | None:
-        """The first thing in quotes that is not the name of a file."""
+        """The first quotation that is not a file name."""
         for found in QUOTED.finditer(self.text):
             inside = next(group for group in found.groups() if group)
             if not _FILE.fullmatch(inside):
@@ -75,25 +76,25 @@ class ParsedUtterance:
 
     @property
     def identifier(self) -> str | None:
-        """Words tied by hyphens and the like, as ids are: ``condition-blinded``."""
+        """Words joined by hyphens and the like, as ids are: ``condition-blinded``."""
         found = _IDENTIFIER.search(self.text.lower())
         return found[0] if found else None
 
     @property
     def number(self) -> str | None:
-        """The first number that belongs to no dice."""
+        """The first number that is not part of dice notation."""
         found = _NUMBER.search(_DICE.sub("", self.text))
         return found[0] if found else None
 
     @property
     def to_write(self) -> str | None:
-        """What is to be put where: what stands between the two."""
+        """The text to write: the words between the verb and the place."""
         found = _TO_WRITE.search(self.text)
         return found[1].strip(" :,") if found else None
 
     @property
     def topic(self) -> str:
-        """What is asked about, as written: all that follows "about", "of", "for"."""
+        """The topic, as written: everything after "about", "of" or "for"."""
         bare = _DICE.sub("", self.text).strip(" .!?")
         if found := _SUBJECT.search(bare):
             return _ARTICLE.sub("", found[1])
@@ -103,7 +104,7 @@ class ParsedUtterance:
 
     @property
     def subject(self) -> str:
-        """Who or what is plainly meant: quoted, after "for" and the like, a name."""
+        """The person or thing that is meant: quoted, after "for" or "in", or a name."""
         if self.quoted:
             return self.quoted
         bare = _DICE.sub("", self.text).strip(" .!?")
@@ -114,17 +115,19 @@ class ParsedUtterance:
 
 
 def _only_files(quoted: re.Match[str]) -> str:
+    """Return a quotation that is a file name, without its quotes; otherwise a space."""
     inside = next(group for group in quoted.groups() if group)
     return f" {inside} " if _FILE.fullmatch(inside) else " "
 
 
 def stems(text: str) -> frozenset[str]:
-    """The words of ``text`` that carry meaning, without their endings."""
+    """Return the words of ``text`` that carry meaning, without their endings."""
     found = WORD.findall(text.lower().replace("'s", ""))
     return frozenset(stem(word) for word in found if word not in _FUNCTION_WORDS)
 
 
 def stem(word: str) -> str:
+    """Return a word without its ending."""
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     for ending in ("ing", "ed", "s"):

@@ -1,10 +1,10 @@
-"""What the stand-in answers, free of I/O: the same request, the same events.
+"""The answers of the stand-in, without I/O: the same request gives the same events.
 
-Before there are results it looks for tools: a tool fits by the words of its
-name, of its parameters and of its description, by a few words that mean the
-same, and only if its arguments can be read from the utterance. When results are
-there it speaks from them, and calls nothing more in that turn. Of tools that have
-to be found first it searches for what fits by its line, and then calls that.
+If there are no results yet it looks for tools: a tool fits by the words of its name,
+its parameters and its description, by a few synonyms, and only if its arguments can be
+read from the utterance. If there are results it speaks about them, and calls nothing
+more in that turn. If tools must be searched for, it searches when the line of one of
+them fits, and then calls what it finds.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from .utterance import QUOTED, STRAIGHT_QUOTES, ParsedUtterance, stem, stems
 
 MOST_CALLS: Final = 3
 CONFESSION: Final = "I am the offline stand-in, not a language model."
-_ENOUGH: Final = 3  # a word of the name, or a word that means the same
-_NEARLY: Final = 0.75  # of the best score, to be called beside it
+_ENOUGH: Final = 3  # the score of a word of the name, or of a synonym
+_NEARLY: Final = 0.75  # the share of the best score that is enough to be called as well
 _MOST_HEARD: Final = 1000  # characters of an utterance
-_MOST_NAMED: Final = 8  # tools named when asked for nothing they can do
-_ENDED: Final = "What went on by itself has ended:"  # as NPCs are told of it
+_MOST_NAMED: Final = 8  # tools named if no tool fits
+# The heading under which NPCs are told of late results.
+_ENDED: Final = "What went on by itself has ended:"
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 
 # Words of a player, and the words of tools that answer them.
@@ -58,7 +59,7 @@ _MEANING: Final = (
 
 
 def respond(request: LLMRequest) -> list[LLMEvent]:
-    """One round of the stand-in."""
+    """Return the events of one round."""
     spoken = [at for at, one in enumerate(request.messages) if one.role == "user"]
     start = spoken[-1] if spoken else len(request.messages)
     text = request.messages[start].content if spoken else ""
@@ -86,7 +87,7 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
 
 
 def _news(before: Sequence[Message]) -> list[str]:
-    """What is told of since the last turn: calls that outlasted theirs."""
+    """Return sentences about the calls that ended since the last turn."""
     lines: list[str] = []
     for one in reversed(before):
         if one.role == "system" and one.content.startswith(_ENDED):
@@ -100,6 +101,7 @@ def _news(before: Sequence[Message]) -> list[str]:
 
 
 def _speak(text: str) -> list[LLMEvent]:
+    """Return the events of a spoken text."""
     words = text.split()
     pieces = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
     return [*map(TextChunk, pieces), Finished()]
@@ -110,13 +112,15 @@ def _speak(text: str) -> list[LLMEvent]:
 
 @attrs.frozen(kw_only=True)
 class _Candidate:
+    """A tool that fits an utterance, with its arguments."""
+
     score: float
     name: str
     arguments: dict[str, Any]
 
 
 def _chosen(text: str, tools: Sequence[ToolSpec]) -> list[tuple[str, dict[str, Any]]]:
-    """Tools and arguments for everything that is asked, in order, each once."""
+    """Return tools and arguments for all requests, in order, each once."""
     chosen: list[tuple[str, dict[str, Any]]] = []
     for clause in _clauses(text, tools):
         for one in _candidates(clause, tools):
@@ -126,7 +130,7 @@ def _chosen(text: str, tools: Sequence[ToolSpec]) -> list[tuple[str, dict[str, A
 
 
 def _clauses(text: str, tools: Sequence[ToolSpec]) -> list[str]:
-    """``text`` cut where one wish ends; a part that asks for nothing stays on."""
+    """Cut ``text`` between requests; a part that requests nothing is kept attached."""
     quotes: list[str] = []
 
     def hide(found: re.Match[str]) -> str:
@@ -150,13 +154,14 @@ def _clauses(text: str, tools: Sequence[ToolSpec]) -> list[str]:
 
 
 def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
-    """The tools that fit ``text`` about as well as the best, best first."""
+    """Return the tools that fit ``text`` about as well as the best, best first."""
     utterance = ParsedUtterance(text)
     fitting: list[_Candidate] = []
     for tool in tools:
         score = _score(tool, utterance)
         if score >= _ENOUGH:
-            # Of mcp__oracle__vision the tool is the end; the rest is whose it is.
+            # The tool of mcp__oracle__vision is its last part; the rest names the
+            # server.
             own = stems(tool.name.rpartition("__")[2].replace("_", " "))
             arguments = arguments_for(tool.parameters, utterance, own)
             if arguments is not None:
@@ -170,7 +175,7 @@ def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
 
 
 def _is_findable(text: str, request: LLMRequest) -> bool:
-    """Whether one of the tools that are told of in a line each may be meant."""
+    """Return whether a tool that is only listed in a line may be meant."""
     if all(tool.name != SEARCH.name for tool in request.tools):
         return False
     told = "\n".join(one.content for one in request.messages if one.role == "system")
@@ -183,10 +188,12 @@ def _is_findable(text: str, request: LLMRequest) -> bool:
 
 
 def _named(tool: ToolSpec) -> frozenset[str]:
+    """Return the stems of a tool's name."""
     return stems(tool.name.replace("_", " ")) - {"mcp"}
 
 
 def _score(tool: ToolSpec, utterance: ParsedUtterance) -> float:
+    """Return how well a tool fits an utterance."""
     said = stems(utterance.text)
     plain = {stem(word) for word in re.findall(r"[a-z]+", utterance.text.lower())}
     named = _named(tool)
@@ -204,7 +211,7 @@ def _score(tool: ToolSpec, utterance: ParsedUtterance) -> float:
 
 
 def _small_talk(request: LLMRequest) -> str:
-    """Words for want of a tool; the confession comes once in a conversation."""
+    """Return an answer without tools; the confession comes once in a conversation."""
     system = " ".join(one.content for one in request.messages if one.role == "system")
     found = re.search(
         r"\b(?:[Yy]ou are|[Nn]ame is|[Nn]ame:)\s+([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)",

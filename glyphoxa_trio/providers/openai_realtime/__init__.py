@@ -1,9 +1,9 @@
-"""OpenAI Realtime (GA), and any server that speaks it: speech in, speech out.
+"""OpenAI Realtime (GA), and any server with this API: speech in, speech out.
 
-`OpenAIRealtime` is the model, `SessionOptions` what may be asked of it. The wire is in
-`wire`, free of I/O, with `encoding` (what we say), `hearing` (what people say),
-`responding` and `answers` (what the model says), `sequencer` (one response at a
-time), `calls` (each answered once) and `complaints`; `link` carries it.
+`OpenAIRealtime` is the model, and `SessionOptions` holds its options. The protocol is in
+`wire`, without I/O: `encoding` builds messages, `hearing` reads the user's speech,
+`responding` and `answers` the model's, `sequencer` keeps to one response at a time,
+`calls` answers each call once, and `complaints` reads errors. `link` connects it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the model says, item by item and call by call, free of I/O.
+"""The model's output, by item and by call, without I/O.
 
-Interrupted responses say their items too, with arguments cut anywhere: so a call
-holds only if its item is complete, or, where a server does not say, if its response
-is. What came of an item is remembered for a while, because a client must not ask to
-keep more of it than there was.
+Interrupted responses contain items too, with arguments cut anywhere. So a call counts
+only if its item is complete, or, if a server does not say, if its response is. The
+output of an item is remembered for a while, because a client must not ask to keep more
+of it than there was.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ MAX_ITEMS: Final = 256
 
 @attrs.define(eq=False)
 class Item:
-    """What came of one item: how much audio, in bytes of PCM16, and which texts by
-    content index. ``law``: of G.711, if it comes so."""
+    """The output of one item.
+
+    Args:
+      law: of G.711, if the audio is encoded so.
+      audio: bytes of PCM16 that arrived.
+      content_index: of the audio.
+      half: half a sample that waits for its other half.
+      said: texts by content index.
+    """
 
     law: Law | None = None
     audio: int = 0
@@ -41,14 +48,15 @@ class Item:
 
     @property
     def audio_ms(self) -> int:
+        """The duration of the audio that arrived, in milliseconds."""
         rate = PCM_RATE if self.law is None else g711.RATE
         return self.audio * 1000 // (2 * rate)
 
     def hear(self, content_index: int, base64: str) -> bytes:
-        """Whole samples of a piece of audio; half a one waits for its other half.
+        """Return the whole samples of a piece of audio; half a sample is kept.
 
         Raises:
-          ValueError: if it is no base64.
+          ValueError: if the piece is not base64.
         """
         data = b64decode(base64, validate=True)
         if self.law is not None:
@@ -61,13 +69,15 @@ class Item:
         return pcm
 
     def read(self, content_index: int, text: str) -> str:
-        """A piece of text, as it is."""
+        """Take a piece of text, and return it."""
         self.said[content_index] = self.said.get(content_index, "") + text
         return text
 
     def rest(self, content_index: int, whole: str) -> str:
-        """What of the whole text did not come piece by piece: some servers only
-        say the whole."""
+        """Return the part of the whole text that did not arrive in pieces.
+
+        Some servers send only the whole text.
+        """
         said = self.said.get(content_index, "")
         if not whole.startswith(said):
             return ""
@@ -76,31 +86,34 @@ class Item:
 
 @attrs.define(eq=False)
 class Items:
-    """The last items of a conversation. ``law``: of G.711, if their audio is that."""
+    """The last items of a conversation. ``law`` is of G.711, if their audio is."""
 
     _law: Law | None = None
     _items: OrderedDict[str, Item] = attrs.field(factory=OrderedDict, init=False)
 
     def of(self, item_id: str) -> Item:
-        """That item, which may be new."""
+        """Return that item, which may be new."""
         item = self._items.setdefault(item_id, Item(self._law))
         if len(self._items) > MAX_ITEMS:
             self._items.popitem(last=False)
         return item
 
     def known(self, item_id: str) -> Item | None:
+        """Return that item, None if it is not known."""
         return self._items.get(item_id)
 
 
 @attrs.define(eq=False)
 class _Made:
+    """A call of a response."""
+
     call: ToolCall
-    holds: bool | None  # None: the server does not say
+    holds: bool | None  # None if the server does not say
 
 
 @attrs.define(eq=False)
 class Response:
-    """One response until it is over. ``ready`` are the calls that were told."""
+    """One response until it is over. ``ready`` are the calls that were reported."""
 
     id: str
     ready: set[str] = attrs.field(factory=set)
@@ -108,23 +121,28 @@ class Response:
 
     @property
     def is_full(self) -> bool:
+        """True if it has as many calls as are allowed."""
         return len(self._made) >= MAX_CALLS
 
     def knows(self, call_id: str) -> bool:
+        """Return whether the response has made this call."""
         return call_id in self._made
 
     def add(self, item: dict[str, Any]) -> ToolCall | None:
-        """Take a ``function_call`` item that is done, once or again. Returns the call
-        if it is complete and was not told yet."""
+        """Take a ``function_call`` item that is done, once or again.
+
+        Returns the call if it is complete and was not reported yet.
+        """
         call_id = string(item.get("call_id"))
-        # No arguments at all is how some servers say an empty object.
+        # Some servers send no arguments for an empty object.
         arguments = string(item.get("arguments"))
         call = ToolCall(call_id, string(item.get("name")), arguments.strip() or "{}")
         status = item.get("status")
         holds = None if status is None else status == "completed"
         if len(arguments) > MAX_ARGUMENTS:
             holds = False
-        if call_id in self.ready:  # it may have been begun: as it was told it stays
+        # The call may be running, so it stays as it was reported.
+        if call_id in self.ready:
             call = self._made[call_id].call
             holds = True if holds is None else holds
         self._made[call_id] = _Made(call, holds)
@@ -134,7 +152,7 @@ class Response:
         return call
 
     def calls(self, *, completed: bool) -> tuple[list[ToolCall], list[str]]:
-        """The calls that hold, and the ids of those that do not."""
+        """Return the calls that count, and the ids of those that do not."""
         valid = {
             call_id
             for call_id, made in self._made.items()

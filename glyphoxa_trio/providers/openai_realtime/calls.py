@@ -1,7 +1,7 @@
-"""Which calls the model made over this socket, and which are answered: each once.
+"""The calls that the model made on this socket, and their answers: one for each.
 
-A result may be there before the response that made the call is over; the vendor
-takes it only afterwards, so it waits here.
+A result may be there before the response that made the call is over; the vendor accepts
+it only afterwards, so it waits here.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ MAX_ANSWERED: Final = 4096  # answered calls that are remembered
 class Calls:
     """The calls of one socket."""
 
-    # The response that made each call, None once that is over.
+    # The response that made each call; None once that is over.
     _open: dict[str, str | None] = attrs.field(factory=dict, init=False)
     _waiting: list[tuple[str, SendResult]] = attrs.field(factory=list, init=False)
     _answered: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
 
     def made(self, call_id: str, response: str) -> bool:
-        """The model made a call. Returns False for one that was made before: some
-        servers say the same call in several forms."""
+        """Record a call of the model; return False if it was recorded before.
+
+        Some servers send the same call in several forms.
+        """
         if call_id in self._open or call_id in self._answered:
             return False
         self._open[call_id] = response
         return True
 
     def answer(self, result: SendResult) -> SendResult | None:
-        """The result, if it may be sent now; None if it waits for `over`.
+        """Return the result if it may be sent now; None if it waits for `over`.
 
         Raises:
-          ValueError: for a call that this socket did not make, or that has its
-            answer.
+          ValueError: for a call that this socket did not make, or that has its answer.
         """
         if result.call_id in self._answered:
-            raise ValueError(f"call {result.call_id!r} has its answer")
+            raise ValueError(f"call {result.call_id!r} is answered already")
         if result.call_id not in self._open:
             raise ValueError(f"call {result.call_id!r} was not made on this socket")
         response = self._open.pop(result.call_id)
@@ -54,7 +55,7 @@ class Calls:
         return None
 
     def over(self, response: str) -> list[SendResult]:
-        """A response has ended. Returns the results that waited for that."""
+        """Return the results that waited for the end of this response."""
         for call_id, made_by in self._open.items():
             if made_by == response:
                 self._open[call_id] = None

@@ -1,4 +1,4 @@
-"""What the server does not take, and what of it ends a session."""
+"""Convert the server's errors, and decide which of them end a session."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from glyphoxa_trio.providers.s2s import Complaint, LinkClosed
 from glyphoxa_trio.secret import Secret
 
 _FATAL: Final[Mapping[str, ErrorKind]] = {
-    "session_expired": ErrorKind.INTERRUPTED,  # a new one may begin
+    "session_expired": ErrorKind.INTERRUPTED,  # a new session may begin
     "beta_api_shape_disabled": ErrorKind.BAD_REQUEST,
     "model_not_found": ErrorKind.NOT_FOUND,
 }
 
 
 def complaint(error: object, code: str, secret: Secret | None) -> Complaint:
-    """An error object of the server; ``code`` if it has none of its own."""
+    """Convert an error object of the server; ``code`` is used if it has none."""
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {}
     found = stream_error(error, secret)
     kind = found.kind
@@ -31,9 +31,9 @@ def complaint(error: object, code: str, secret: Secret | None) -> Complaint:
 
 
 def end_of(complaint: Complaint, *, setting_up: bool) -> LinkClosed | None:
-    """The end of the session, if the complaint is that.
+    """Return the end of the session, if the complaint means that; otherwise None.
 
-    A session that cannot be set up is none, whatever is wrong with it.
+    Any error during the setup ends the session.
     """
     kind = _FATAL.get(complaint.code)
     if setting_up or complaint.kind is ErrorKind.AUTHENTICATION:

@@ -1,4 +1,4 @@
-"""What the client says on the Realtime wire (GA shapes), free of I/O."""
+"""Build the messages of a Realtime client (GA shapes), without I/O."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .options import SessionOptions
 
 MAX_TOOLS: Final = 128
 MAX_RESULT: Final = 16 * 1024  # bytes of UTF-8
-MAX_APPEND: Final = 1024 * 1024  # bytes of PCM in one frame; the vendor takes 15 MiB
-MIN_UTTERANCE: Final = 0.1  # seconds; less cannot be committed
+MAX_APPEND: Final = 1024 * 1024  # bytes of PCM in one frame; the vendor accepts 15 MiB
+MIN_UTTERANCE: Final = 0.1  # seconds; a shorter utterance cannot be committed
 
 
 def encoded(event: Mapping[str, Any]) -> str:
-    """An event as JSON in ASCII, so that no half of a character can break it."""
+    """Encode an event as JSON in ASCII, so that a lone surrogate cannot break it."""
     return json.dumps(event, default=dict, separators=(",", ":"))
 
 
 def session_of(setup: Setup, options: SessionOptions) -> dict[str, Any]:
-    """The whole session, as a socket begins with it.
+    """Return the whole session, as it is sent when a socket is opened.
 
     Raises:
       ValueError: for tools that cannot be declared; see `tools_of`.
@@ -44,7 +44,7 @@ def session_of(setup: Setup, options: SessionOptions) -> dict[str, Any]:
         heard["transcription"] = {"model": options.transcription}
         if options.transcription_prompt is not None:
             heard["transcription"]["prompt"] = options.transcription_prompt
-        if setup.language:  # they take en, not en-GB
+        if setup.language:  # the vendor accepts en, but not en-GB
             language = setup.language.replace("_", "-").partition("-")[0].lower()
             heard["transcription"]["language"] = language
     if options.noise_reduction is not None:
@@ -70,24 +70,24 @@ def session_of(setup: Setup, options: SessionOptions) -> dict[str, Any]:
 
 
 def _format(options: SessionOptions) -> dict[str, Any]:
-    """Of what is heard and of what is said."""
+    """Return the format of the audio, in both directions."""
     if options.law is not None:
         return {"type": f"audio/{options.law}"}
     return {"type": "audio/pcm", "rate": options.rate}
 
 
 def session_update(event_id: str, session: Mapping[str, Any]) -> str:
-    """Only the fields that are present change."""
+    """Return an update of the session. Only fields that are present change."""
     whole = {"type": "realtime", **session}
     return encoded({"type": "session.update", "event_id": event_id, "session": whole})
 
 
 def tools_of(tools: Sequence[S2STool]) -> list[dict[str, Any]]:
-    """The tools as they are declared: flat, not as chat completions do it.
+    """Return the tools as they are declared: flat, unlike in chat completions.
 
     Raises:
-      ValueError: for a name that no vendor takes, for one name twice, and for more
-        than `MAX_TOOLS`.
+      ValueError: for a name that no vendor accepts, for the same name twice, and for
+        more than `MAX_TOOLS`.
     """
     if len(tools) > MAX_TOOLS:
         raise ValueError(f"{len(tools)} tools; at most {MAX_TOOLS} can be declared")
@@ -114,14 +114,14 @@ def tools_of(tools: Sequence[S2STool]) -> list[dict[str, Any]]:
 
 
 def append(pcm: bytes, law: Law | None = None) -> str:
-    """Audio, as a frame of its own. Written by hand: fifty of these a second."""
+    """Return a frame of audio. Its JSON is built by hand: there are 50 a second."""
     data = pcm if law is None else g711.encoded(pcm, law)
     audio = b64encode(data).decode("ascii")
     return f'{{"type":"input_audio_buffer.append","audio":"{audio}"}}'
 
 
 def message(event_id: str, line: TranscriptLine, item_id: str | None = None) -> str:
-    """Something said in text, at the end of the conversation."""
+    """Return a message in text, for the end of the conversation."""
     part = "output_text" if line.role == "assistant" else "input_text"
     item: dict[str, Any] = {
         "type": "message",
@@ -134,13 +134,13 @@ def message(event_id: str, line: TranscriptLine, item_id: str | None = None) -> 
 
 
 def delete(event_id: str, item_id: str) -> str:
-    """What was said in that item is to be forgotten."""
+    """Return a request to delete an item."""
     kind = "conversation.item.delete"
     return encoded({"type": kind, "event_id": event_id, "item_id": item_id})
 
 
 def output(event_id: str, result: SendResult) -> str:
-    """The answer to a call."""
+    """Return the answer to a call."""
     item = {
         "type": "function_call_output",
         "call_id": result.call_id,
@@ -150,8 +150,11 @@ def output(event_id: str, result: SendResult) -> str:
 
 
 def create(event_id: str, respond: Respond, instructions: str) -> str:
-    """Ask for a response. ``instructions`` are the session's: those of a response
-    stand in their place, so they are said again before its own."""
+    """Return a request for a response.
+
+    ``instructions`` are the session's. The instructions of a response replace them, so
+    they are repeated before its own.
+    """
     event: dict[str, Any] = {"type": "response.create", "event_id": event_id}
     response: dict[str, Any] = {}
     if respond.instructions is not None:
@@ -165,11 +168,13 @@ def create(event_id: str, respond: Respond, instructions: str) -> str:
 
 
 def cancel(event_id: str, response: str | None) -> str:
+    """Return a request to stop a response, or the current one."""
     event = {"type": "response.cancel", "event_id": event_id}
     return encoded(event if response is None else event | {"response_id": response})
 
 
 def truncate(event_id: str, item: str, content_index: int, heard_ms: int) -> str:
+    """Return a request to keep only the first ``heard_ms`` of an item's audio."""
     return encoded(
         {
             "type": "conversation.item.truncate",
@@ -182,10 +187,11 @@ def truncate(event_id: str, item: str, content_index: int, heard_ms: int) -> str
 
 
 def plain(event_id: str, kind: str) -> str:
-    """An event that says nothing but its type."""
+    """Return an event that has only its type."""
     return encoded({"type": kind, "event_id": event_id})
 
 
 def _item(event_id: str, item: Mapping[str, Any]) -> str:
+    """Return a request to add an item."""
     kind = "conversation.item.create"
     return encoded({"type": kind, "event_id": event_id, "item": item})

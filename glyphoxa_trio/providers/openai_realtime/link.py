@@ -1,4 +1,4 @@
-"""OpenAI Realtime as a speech-to-speech model: where it is, and what it can."""
+"""OpenAI Realtime as a speech-to-speech model: its address and its abilities."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CAPABILITIES: Final = Capabilities(
     cancels=True,
     truncates=True,
     forbids_tools=True,
-    # Nothing is declared: the model goes on talking while a call is open, whoever
-    # answers it decides when a response is wanted.
+    # It is not declared: the model goes on talking while a call is open, and the client
+    # that answers it decides when a response is wanted.
     calling=(Calling.BLOCKING, Calling.NON_BLOCKING),
     stays_owed=frozenset(Calling),
     scheduling=frozenset(),
@@ -50,17 +50,22 @@ def _bare(url: str | None) -> str:
 
 @attrs.frozen(kw_only=True)
 class OpenAIRealtime:
-    """One model at OpenAI, or at whoever speaks its protocol (GA).
+    """One model at OpenAI, or at a server with the same API (GA).
 
     Args:
-      base_url: as its SDK takes it, up to and including ``/v1``; theirs if None.
-      headers: sent with the upgrade besides the key, such as
-        ``OpenAI-Organization``; never shown.
+      model: the model's name.
+      base_url: as the vendor's SDK takes it, up to and including ``/v1``; OpenAI's if
+        None.
+      api_key: the key, if the server wants one.
+      options: the options of each session.
+      headers: sent with the upgrade besides the key, such as ``OpenAI-Organization``;
+        never shown.
+      dial: opens the connection; for tests.
 
     Raises:
-      ValueError: for an address that is not plain http(s) or carries credentials or
-        a query, for a key that no header can hold, and for options that the model is
-        known not to take.
+      ValueError: for an address that is not plain http(s) or carries credentials or a
+        query, for a key that a header cannot hold, and for options that the model is
+        known not to accept.
     """
 
     model: str
@@ -110,7 +115,7 @@ class OpenAIRealtime:
 
 
 def _address(base_url: str, model: str) -> str:
-    """``https://host/v1`` becomes ``wss://host/v1/realtime?model=…``."""
+    """Return the address of the socket: ``wss://host/v1/realtime?model=…``."""
     parts = urlsplit(base_url)
     scheme = "wss" if parts.scheme == "https" else "ws"
     query = urlencode({"model": model})

@@ -1,5 +1,7 @@
-"""What may be asked of a session beside what every vendor is asked for: pure data,
-held against what the vendor takes."""
+"""The options of a Realtime session: pure data, with checks.
+
+They are checked against what the vendor accepts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import attrs
 from glyphoxa_trio.providers import g711
 from glyphoxa_trio.providers.g711 import Law
 
-PCM_RATE: Final = 24_000  # the only one for PCM
+PCM_RATE: Final = 24_000  # the only rate for PCM
 
 _OURS: Final = frozenset(
     {
@@ -46,38 +48,42 @@ _OF_SERVER_VAD: Final = (
     "silence_ms",
     "idle_timeout_ms",
 )
-# The vendor's own models that do not think; of others nothing is known.
+# The vendor's own models that do not think; nothing is known of others.
 _THOUGHTLESS: Final = re.compile(r"gpt-realtime(-mini|-1\.5)?(-\d{4}-\d\d-\d\d)?")
 
 
 @attrs.frozen(kw_only=True)
 class SessionOptions:
-    """Of one session. What is None is as the vendor has it.
+    """The options of one session. None leaves an option to the vendor.
 
     Args:
-      turn_detection: how the server hears that somebody has finished, if the session
-        is ``automatic``: ``server_vad`` by silence, ``semantic_vad`` by what is said.
-      threshold: how loud speech is, 0 to 1; like ``prefix_padding_ms`` (so much before
-        it is heard as well), ``silence_ms`` (which ends it) and ``idle_timeout_ms``
-        (after which the model speaks by itself, 5000 to 30000) for ``server_vad``.
-      eagerness: how soon ``semantic_vad`` takes somebody to have finished.
-      create_response: the server answers speech by itself; else it is asked to, once
-        the words are known or have been waited for.
-      interrupt_response: the server stops by itself when somebody speaks; else it is
-        told to.
-      transcription: the model that writes down what users say, None for none; then
+      turn_detection: how the server detects that the user has finished, if the session
+        is ``automatic``: ``server_vad`` by silence, ``semantic_vad`` by the words.
+      threshold: how loud speech is, 0 to 1, for ``server_vad``.
+      prefix_padding_ms: so much audio before speech is heard as well, for
+        ``server_vad``.
+      silence_ms: so much silence ends it, for ``server_vad``.
+      idle_timeout_ms: after so much silence the model speaks by itself, 5000 to 30000,
+        for ``server_vad``.
+      eagerness: how soon ``semantic_vad`` decides that the user has finished.
+      create_response: True if the server answers speech by itself. Otherwise it is
+        asked to, once the words are known or have been waited for.
+      interrupt_response: True if the server stops by itself when the user speaks.
+        Otherwise it is told to.
+      transcription: the model that transcribes the user's speech. None for none; then
         there is no `Heard`.
-      transcription_prompt: what guides it.
+      transcription_prompt: guides it.
       noise_reduction: ``near_field`` or ``far_field``.
       speed: of the voice, 0.25 to 1.5.
-      thinking: how much the model reasons, for those that do.
+      thinking: how much the model reasons, if it does.
       audio: ``pcm``, or G.711 for a telephone: ``pcmu`` or ``pcma``, at 8 kHz.
       extra: further fields of the session, such as ``truncation``,
         ``max_output_tokens`` or ``parallel_tool_calls``.
 
     Raises:
-      ValueError: for a value that the vendor does not take, for one that has no effect
-        beside the others, and if ``extra`` names a field that belongs to the session.
+      ValueError: for a value that the vendor does not accept, for one that has no
+        effect beside the others, and if ``extra`` names a field that belongs to the
+        session.
     """
 
     turn_detection: str = "server_vad"
@@ -120,21 +126,21 @@ class SessionOptions:
         if self.transcription_prompt is not None and self.transcription is None:
             yield "transcription_prompt needs transcription, the model that it guides"
         if taken := sorted(_OURS & set(self.extra)):
-            hint = "; reasoning is thinking" if "reasoning" in taken else ""
+            hint = "; set thinking for reasoning" if "reasoning" in taken else ""
             yield f"extra: {', '.join(taken)} cannot be set here{hint}"
 
     @property
     def law(self) -> Law | None:
-        """That of G.711, if the session has it."""
+        """The law of G.711, if the session has it."""
         return None if self.audio == "pcm" else Law(self.audio)
 
     @property
     def rate(self) -> int:
-        """Samples a second, both ways."""
+        """The samples a second, in both directions."""
         return PCM_RATE if self.law is None else g711.RATE
 
     def detection(self) -> dict[str, Any]:
-        """How turns are detected in an ``automatic`` session."""
+        """Return how turns are detected in an ``automatic`` session."""
         found: dict[str, Any] = {"type": self.turn_detection}
         named = {
             "threshold": self.threshold,
@@ -149,10 +155,10 @@ class SessionOptions:
         return found
 
     def check_model(self, model: str) -> None:
-        """Hold what is asked for against the model.
+        """Check the options against the model.
 
         Raises:
-          ValueError: for what it is known not to take.
+          ValueError: for what it is known not to accept.
         """
         if self.thinking is not None and _THOUGHTLESS.fullmatch(model):
             raise ValueError(

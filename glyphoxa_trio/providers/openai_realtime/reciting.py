@@ -1,8 +1,8 @@
-"""Words that the model says as they stand, beside the conversation, free of I/O.
+"""Recitals: words that the model speaks exactly as given, beside the conversation.
 
-A response out of band is no part of the conversation and may run beside another one. It
-is known by what its ``metadata`` says, which comes back in ``response.created``; from
-then on by its id.
+No I/O. A response out of band is not part of the conversation and may run beside
+another one. It is recognised by its ``metadata``, which comes back in
+``response.created``; from then on by its id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glyphoxa_trio.providers.s2s import Event, RecitalEnded, Recite, Recited
 
 from .encoding import encoded
 
-MOST_WORDS: Final = 2000  # characters of what was said that are kept
+MOST_WORDS: Final = 2000  # characters of the transcript that are kept
 
 _KEY: Final = "recital"
 _HOW: Final = (
@@ -34,7 +34,7 @@ _HOW: Final = (
 
 @attrs.define
 class _Recital:
-    """One of them. ``unwanted``: it is to be stopped as soon as it has a name."""
+    """One recital. ``unwanted`` means that it is stopped as soon as it has an id."""
 
     name: str
     response: str = ""
@@ -44,11 +44,11 @@ class _Recital:
 
 @attrs.define(eq=False)
 class Reciting:
-    """Those of one socket.
+    """The recitals of one socket.
 
     Args:
-      usage_of: what a response took.
-      law: of G.711, if the audio is that.
+      usage_of: converts the usage of a response.
+      law: of G.711, if the audio is encoded so.
     """
 
     _usage_of: Callable[[object], Usage | None]
@@ -58,7 +58,7 @@ class Reciting:
     _orders: list[str] = attrs.field(factory=list, init=False)
 
     def ask(self, recite: Recite) -> None:
-        """Have these words said."""
+        """Request a recital."""
         self._asked[recite.name] = _Recital(recite.name)
         text = {"type": "input_text", "text": recite.text}
         said = {"type": "message", "role": "user", "content": [text]}
@@ -73,32 +73,33 @@ class Reciting:
         self._orders.append(encoded({**event, "response": response}))
 
     def stop(self, name: str) -> None:
-        """Nobody listens any more."""
+        """Stop a recital."""
         recital = self._asked.get(name)
         if recital is not None:
             recital.unwanted = True
             self._cancel(recital)
 
     def _cancel(self, recital: _Recital) -> None:
+        """Cancel the response of a recital, if it is known."""
         if recital.response:
             event_id = f"stop_{recital.name}"
             event = {"type": "response.cancel", "event_id": event_id}
             self._orders.append(encoded({**event, "response_id": recital.response}))
 
     def orders(self) -> list[str]:
-        """What is to be sent now, in this order."""
+        """Return the frames to send now, in this order."""
         orders, self._orders = self._orders, []
         return orders
 
     def refused(self, event_id: str | None, detail: str) -> list[Event] | None:
-        """The server has not taken that; None if it is not about any of them."""
+        """End the recital that the server has refused; None if it is about none."""
         recital = self._asked.get((event_id or "").removeprefix("recite_"))
         if recital is None:
             return None
         return self._end(recital, detail or "it was refused")
 
     def receive(self, kind: str, message: Mapping[str, Any]) -> list[Event] | None:
-        """What an event means; None if it is not about any of them."""
+        """Return the events of a message; None if it is about no recital."""
         if kind in ("response.created", "response.done"):
             return self._on_response(kind, message.get("response"))
         recital = self._running.get(string(message.get("response_id")))
@@ -121,6 +122,7 @@ class Reciting:
         return []
 
     def _on_response(self, kind: str, response: object) -> list[Event] | None:
+        """Return the events of the start or the end of a response."""
         if not isinstance(response, dict):
             return None
         metadata = response.get("metadata")
@@ -143,6 +145,7 @@ class Reciting:
     def _end(
         self, recital: _Recital, error: str, usage: Usage | None = None
     ) -> list[Event]:
+        """End a recital."""
         del self._asked[recital.name]
         self._running.pop(recital.response, None)
         ended = RecitalEnded(

@@ -1,4 +1,4 @@
-"""The responses of one socket: what each says, which calls it makes, how it ends."""
+"""The responses of one socket: their output, their calls, and how they end."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ class Responding:
     """All responses of one socket.
 
     Args:
-      model: names the prices of what is used.
-      law: of G.711, if the audio is that.
-      unknown: told of each thing that means nothing here.
+      sequencer: is told when responses start and end.
+      model: the name under which the usage has a price.
+      secret: removed from the server's words that are quoted.
+      unknown: called with the name of each thing that has no meaning here.
+      law: of G.711, if the audio is encoded so.
     """
 
     sequencer: Sequencer
@@ -64,7 +66,7 @@ class Responding:
         self._items = Items(self._law)
 
     def answer(self, result: SendResult) -> None:
-        """A result is there; it is `due` once its response is over.
+        """Take a result; it is `due` once the response of its call is over.
 
         Raises:
           ValueError: see `Calls.answer`.
@@ -74,22 +76,22 @@ class Responding:
             self._due.append(due)
 
     def due(self) -> list[SendResult]:
-        """The results that are to be sent now."""
+        """Return the results to send now."""
         due, self._due = self._due, []
         return due
 
     def item(self, item_id: str) -> Item | None:
-        """What is known of an item."""
+        """Return an item, None if it is not known."""
         return self._items.known(item_id)
 
     def wake(self, now: float) -> list[Event]:
-        """The sequencer's alarm was reached."""
+        """Give up a response that is overdue: the sequencer's alarm was reached."""
         running = self.sequencer.response
         given_up = self.sequencer.wake(now)
         if given_up is None:
             return []
         what = "created" if given_up is SequencerState.CREATING else "ended"
-        detail = f"the server has not {what} a response that it was asked to"
+        detail = f"the server has not {what} a response in time"
         events: list[Event] = [
             Complaint(
                 kind=ErrorKind.SILENCE, code=f"response_not_{what}", detail=detail
@@ -100,6 +102,7 @@ class Responding:
         return events
 
     def on_created(self, message: Message, now: float) -> list[Event]:
+        """Take ``response.created``."""
         response = _object(message.get("response"))
         response_id = string(response.get("id"))
         if response_id in self._running or response_id in self._over:
@@ -112,6 +115,7 @@ class Responding:
         return [*events, ResponseStarted(response_id)]
 
     def on_audio(self, message: Message, _: float) -> list[Event]:
+        """Take a piece of audio."""
         response = self._of(message)
         if response is None:
             return []
@@ -121,18 +125,21 @@ class Responding:
             base64 = string(message.get("delta"))
             pcm = item.hear(count(message.get("content_index")), base64)
         except ValueError:
-            self._unknown("audio that is no base64")
+            self._unknown("audio that is not base64")
             return []
         return [AudioOut(response.id, item_id, pcm)] if pcm else []
 
     def on_words(self, message: Message, _: float) -> list[Event]:
+        """Take a piece of text."""
         return self._words(message, whole=None)
 
     def on_all_words(self, message: Message, _: float) -> list[Event]:
+        """Take the whole text of a part."""
         said = message.get("transcript", message.get("text"))
         return self._words(message, whole=string(said))
 
     def _words(self, message: Message, whole: str | None) -> list[Event]:
+        """Take text; ``whole`` is the whole text of a part, None for a piece of it."""
         response = self._of(message)
         if response is None:
             return []
@@ -146,17 +153,18 @@ class Responding:
         return [Spoken(response.id, item_id, text)] if text else []
 
     def on_item_done(self, message: Message, _: float) -> list[Event]:
+        """Take an item that is done, which may be a call."""
         response = self._of(message)
         if response is None:
             return []
         return self._called(response, _object(message.get("item")))
 
     def _called(self, response: Response, item: Message) -> list[Event]:
-        """A call as its item says it; each is told once, however often it is said."""
+        """Take a call; it is reported once, however often the server sends it."""
         if item.get("type") != "function_call":
             return []
         call_id = string(item.get("call_id"))
-        if not call_id:  # nobody could answer it
+        if not call_id:  # such a call cannot be answered
             self._unknown("function_call without call_id")
             return []
         if not response.knows(call_id):
@@ -169,6 +177,7 @@ class Responding:
         return [] if call is None else [CallReady(response.id, call)]
 
     def on_done(self, message: Message, now: float) -> list[Event]:
+        """Take ``response.done``."""
         done = _object(message.get("response"))
         response_id = string(done.get("id"))
         if response_id in self._over:
@@ -176,7 +185,7 @@ class Responding:
         events: list[Event] = []
         if response_id not in self._running:
             if self._running:
-                self._unknown("of no response that runs")
+                self._unknown("for no active response")
                 return []
             events += self.on_created(message, now)  # its beginning was lost
         status = string(done.get("status")) or "completed"
@@ -191,7 +200,7 @@ class Responding:
         output = done.get("output")
         for item in output if isinstance(output, list) else []:
             item = _object(item)
-            # In a response that did not complete a call is not to be begun.
+            # A call of a response that did not complete must not be started.
             found = self._called(response, item)
             events += found if end is ResponseEnd.COMPLETED else []
         usage = self.usage_of(done.get("usage"))
@@ -207,7 +216,7 @@ class Responding:
         usage: Usage | None = None,
         now: float | None = None,
     ) -> list[Event]:
-        """A response is over; ``now`` if the server has said so."""
+        """End a response; ``now`` is given if the server has reported the end."""
         response = self._running.pop(response_id, None)
         if response is None:
             return []
@@ -233,7 +242,7 @@ class Responding:
         return events
 
     def usage_of(self, usage: object) -> Usage | None:
-        """What a response took, as its end says it."""
+        """Return the usage of a response, as reported at its end."""
         if not isinstance(usage, dict):
             return None
         details = _object(usage.get("input_token_details"))
@@ -250,11 +259,11 @@ class Responding:
         )
 
     def _of(self, message: Message) -> Response | None:
-        """The response that a message is about, if it is not over."""
+        """Return the response that a message is about, if it is not over."""
         response_id = string(message.get("response_id"))
         response = self._running.get(response_id)
         if response is None:
-            self._unknown("of no response that runs")
+            self._unknown("for no active response")
         return response
 
 

@@ -1,18 +1,19 @@
-"""One active response at a time: when a wanted response is asked for, free of I/O.
+"""Keep to one active response at a time: decide when to request one, without I/O.
 
-The vendor allows one active response in a conversation, and two sides may begin
-one: we, with ``response.create``, and the server, when it hears that somebody has
-finished speaking. So whatever wants a response only says so here, and it is asked
-for when nothing runs and nobody speaks. Wants that wait together are one.
+The vendor allows one active response in a conversation, and both sides may start one:
+the client, with ``response.create``, and the server, when it detects that the user has
+finished speaking. So code that wants a response only notes it here, and the response is
+requested when none is active and the user does not speak. Wishes that wait together
+become one request.
 
     idle ── create ──▸ creating ── response.created ──▸ active
      ▴                                                    │ cancel, or the user
      └──────────────── response.done ◂── cancelling ◂─────┘ interrupts
 
-Both sides may still cross on the wire. Then the server refuses ours; it waits for
-the end of theirs and is asked for once more, and after that it is given up: a
-refusal is no reason to end a session. No state lasts for ever: what the server
-does not answer in time is given up, too.
+Requests of both sides may still cross on the way. Then the server refuses ours; it
+waits for the end of the other response and is sent once more, and after that it is
+given up: a refusal is no reason to end a session. No state lasts for ever: what the
+server does not answer in time is given up, too.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ import attrs
 
 from glyphoxa_trio.providers.s2s import Respond
 
-WATCHDOG: Final = 10.0  # seconds for the server to create, or to end what is cancelled
-UTTERANCE: Final = 60.0  # seconds that somebody may speak before we stop waiting
+# Seconds for the server to create a response, or to end a cancelled one.
+WATCHDOG: Final = 10.0
+UTTERANCE: Final = 60.0  # seconds that the user may speak before we stop waiting
 
 
 class SequencerState(StrEnum):
+    """The state of the active response."""
+
     IDLE = "idle"
     CREATING = "creating"
     ACTIVE = "active"
@@ -37,7 +41,7 @@ class SequencerState(StrEnum):
 
 @attrs.frozen
 class Create:
-    """Ask for a response now. ``event_id`` comes back if it is refused."""
+    """An order to request a response now. ``event_id`` comes back if it is refused."""
 
     event_id: str
     respond: Respond
@@ -45,14 +49,14 @@ class Create:
 
 @attrs.frozen
 class CancelResponse:
-    """Cancel that response now; None if its name is not known."""
+    """An order to cancel a response now; None if its id is not known."""
 
     event_id: str
     response: str | None
 
 
 def merged(one: Respond | None, other: Respond) -> Respond:
-    """Two wants as one: the later instructions, and words only if either says so."""
+    """Join two wishes: the later instructions, and no tools if either forbids them."""
     if one is None:
         return other
     return Respond(
@@ -63,7 +67,7 @@ def merged(one: Respond | None, other: Respond) -> Respond:
 
 @attrs.define(eq=False)
 class _Asked:
-    """What was asked for, until nothing can be said about it any more."""
+    """A request, until the server can no longer refer to it."""
 
     create: Create
     twice: bool
@@ -82,7 +86,7 @@ class Sequencer:
     _asked: _Asked | None = attrs.field(default=None, init=False)
     _stop: CancelResponse | None = attrs.field(default=None, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
-    # Until when we wait for the server, and for the user or what follows them.
+    # Until when to wait for the server, and for the user or what follows them.
     _watchdog: float | None = attrs.field(default=None, init=False)
     _held_until: float | None = attrs.field(default=None, init=False)
     _count: int = attrs.field(default=0, init=False)
@@ -90,39 +94,40 @@ class Sequencer:
 
     @property
     def alarm(self) -> float | None:
-        """When to `wake` it."""
+        """When to `wake` it, None for never."""
         times = (self._watchdog, self._held_until)
         return min((time for time in times if time is not None), default=None)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a response waits to be asked for, or has been."""
+        """True if a response waits to be requested, or has been requested."""
         return self._wanted is not None or self.state is SequencerState.CREATING
 
     def orders(self) -> list[Create | CancelResponse]:
-        """What is to be sent now, in this order."""
+        """Return the orders to carry out now, in this order."""
         orders, self._orders = self._orders, []
         return orders
 
     # What our side wants
 
     def open(self, now: float) -> None:
-        """The session is set up: responses may be asked for."""
+        """Allow requests: the session is set up."""
         self._open = True
         self._go_on(now)
 
     def want(self, respond: Respond, now: float) -> None:
+        """Note that a response is wanted, and request it if that is possible now."""
         self._wanted = merged(self._wanted, respond)
         self._go_on(now)
 
     def stop(self, now: float) -> None:
-        """Nothing that is wanted, or runs, is wanted any more."""
+        """Forget the response that is wanted, and cancel the active one."""
         self._wanted, self._once_more = None, False
         if self._asked is not None:
             self._asked.unwanted = True
         if (
             self.state is SequencerState.ACTIVE
-        ):  # one that is being created has no name yet
+        ):  # one that is being created has no id yet
             self._stop = CancelResponse(self._event_id("stop"), self.response)
             self._orders.append(self._stop)
             self.state, self._watchdog = SequencerState.CANCELLING, now + WATCHDOG
@@ -130,8 +135,8 @@ class Sequencer:
     # What the server says
 
     def started(self, response: str, now: float) -> None:
-        """A response has begun: ours, or the server's own."""
-        # After somebody has spoken it is the server's own, and ours will be refused.
+        """Note that a response has begun: ours, or the server's own."""
+        # After the user has spoken it is the server's own, and ours will be refused.
         owed = self._held_until is not None and not self._speaking
         asked = (
             self._asked if self.state is SequencerState.CREATING and not owed else None
@@ -147,19 +152,23 @@ class Sequencer:
             self.stop(now)
 
     def ended(self, response: str, now: float) -> None:
+        """Note that a response has ended."""
         running = self.state in (SequencerState.ACTIVE, SequencerState.CANCELLING)
         if running and self.response in (None, response):
             self._rest(now)
 
     def refused(self, event_id: str | None, now: float) -> bool:
-        """There is an active response already. Returns whether that is nothing to
-        complain of: it will be asked for once more, or is not wanted any more."""
+        """Note that a request was refused because a response is active already.
+
+        Returns True if that needs no report: the request will be sent once more, or is
+        not wanted any more.
+        """
         asked = self._answered(event_id)
         if asked is None:
             return False
         if (
             self.state is SequencerState.CREATING
-        ):  # by something that we know nothing of
+        ):  # because of a response that we do not know
             self.state, self.response = SequencerState.ACTIVE, None
             self._watchdog = now + WATCHDOG
             if asked.unwanted:
@@ -173,38 +182,41 @@ class Sequencer:
         return True
 
     def failed(self, event_id: str | None, now: float) -> None:
-        """What was asked for is not taken, for another reason."""
+        """Note that a request was refused for another reason."""
         if self._answered(event_id) and self.state is SequencerState.CREATING:
             self._rest(now)
 
     def not_active(self, event_id: str | None, now: float) -> bool:
-        """Nothing was active that could be cancelled. Returns whether we asked."""
+        """Note that there was nothing to cancel; return whether we had asked."""
         ours = event_id is not None and event_id.startswith("stop_")
         if self._stop is None or event_id not in (None, self._stop.event_id):
             return ours
         if self.state is SequencerState.CANCELLING:
-            self._rest(now)  # its end was never said
+            self._rest(now)  # its end was never reported
         return True
 
     def user_speaks(self, now: float, *, interrupts: bool) -> None:
-        """The server hears somebody. If that ``interrupts``, it cancels by itself."""
+        """Note that the user speaks; if that ``interrupts``, the server cancels."""
         self._speaking, self._held_until = True, now + UTTERANCE
         if interrupts and self.state is SequencerState.ACTIVE:
             self.state, self._watchdog = SequencerState.CANCELLING, now + WATCHDOG
 
     def user_finished(self, now: float, *, answered: bool = True) -> None:
-        """The server is about to begin a response of its own; or, unless it is
-        ``answered`` so, to wait for one to be asked for."""
+        """Note that the user has finished.
+
+        The server is about to start a response of its own; or, if not ``answered``, it
+        waits for a request.
+        """
         self._speaking, self._held_until = False, now + WATCHDOG if answered else None
         self._go_on(now)
 
     def user_was_nobody(self, now: float) -> None:
-        """What was heard is thrown away: there will be no such response."""
+        """Note that the user's audio was dropped: the server starts no response."""
         self._speaking, self._held_until = False, None
         self._go_on(now)
 
     def wake(self, now: float) -> SequencerState | None:
-        """The `alarm` was reached. Returns the state that was given up, if any."""
+        """Handle the `alarm`; return the state that was given up, if any."""
         if self._held_until is not None and now >= self._held_until:
             self._speaking, self._held_until = False, None
         given_up: SequencerState | None = None
@@ -215,7 +227,7 @@ class Sequencer:
         return given_up
 
     def _answered(self, event_id: str | None) -> _Asked | None:
-        """What we asked for, if that is what an error is about; only once."""
+        """Return our request if an error is about it; only once."""
         asked = self._asked
         if asked is None or event_id not in (None, asked.create.event_id):
             return None
@@ -225,11 +237,13 @@ class Sequencer:
         return asked
 
     def _rest(self, now: float) -> None:
+        """Go back to idle, and request the next response."""
         self.state, self.response = SequencerState.IDLE, None
         self._asked = self._stop = self._watchdog = None
         self._go_on(now)
 
     def _go_on(self, now: float) -> None:
+        """Request the response that is wanted, if that is possible now."""
         held = not self._open or self._held_until is not None
         if self._wanted is None or held or self.state is not SequencerState.IDLE:
             return

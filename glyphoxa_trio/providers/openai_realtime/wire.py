@@ -1,12 +1,13 @@
-"""One Realtime socket, free of I/O: what its events mean, and what is legal when.
+"""One Realtime socket, without I/O: the meaning of its events, and the legal order.
 
-The server speaks first. On ``session.created`` the whole session is sent, on
-``session.updated`` it holds: then the history goes out, and everything else may.
-Changes of a session are confirmed in their order and without a name, so those on
-their way are a queue. Errors do name the event they are about; most of them change
-nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s,
-words that are said beside the conversation are `reciting`'s.
-Above 300 lines, because all commands and events meet in the same state.
+The server sends first. On ``session.created`` the whole session is sent; from
+``session.updated`` on it is in force: then the history is sent, and everything else may
+be. Changes of a session are confirmed in their order and without an id, so those in
+flight are a queue. Errors do name the event that they are about; most of them change
+nothing. `responding` handles responses and calls, `hearing` the user's speech, and
+`reciting` words that are spoken beside the conversation.
+
+Above 300 lines, because all commands and events share one state.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ MAX_NAMES: Final = 64  # of unknown things, counted one by one
 _SETUP: Final = "setup"
 _TRANSCRIPTION: Final = "conversation.item.input_audio_transcription"
 
-# Known, and of no use here. Tools of the server's own (mcp) are never declared.
+# Known events that are not used here. Tools of the server's own (mcp) are never
+# declared.
 _IGNORED: Final = (
     "conversation.",
     "input_audio_buffer.",
@@ -94,7 +96,7 @@ class RealtimeWire:
     _session: Message = attrs.field(init=False, repr=False)
     _instructions: str = attrs.field(init=False, repr=False)
     _frames: list[Frame] = attrs.field(factory=list, init=False, repr=False)
-    # Changes on their way: the event, and the revision of `SetTools`, if it is one.
+    # Changes in flight: the event, and the revision of `SetTools`, if it is one.
     _changes: deque[tuple[str, int | None]] = attrs.field(factory=deque, init=False)
     _greeted: bool = attrs.field(default=False, init=False)
     _uncommitted: int = attrs.field(default=0, init=False)
@@ -149,7 +151,7 @@ class RealtimeWire:
         return self.sequencer.alarm
 
     def opening(self, now: float) -> None:
-        """Nothing: the server speaks first."""
+        """Do nothing: the server sends first."""
 
     def outgoing(self) -> list[Frame]:
         frames, self._frames = self._frames, []
@@ -221,6 +223,7 @@ class RealtimeWire:
     # What commands mean
 
     def _append(self, pcm: bytes, lane: Lane = Lane.AUDIO) -> None:
+        """Queue audio."""
         if len(pcm) % 2:
             raise ValueError("PCM16 has two bytes a sample")
         for start in range(0, len(pcm), MAX_APPEND):
@@ -229,8 +232,11 @@ class RealtimeWire:
             self._uncommitted += len(pcm[start : start + MAX_APPEND])
 
     def _commit(self) -> None:
-        """The utterance is over. One that is too short would be an error: silence
-        makes it long enough, and without any audio there is none."""
+        """End the utterance.
+
+        An utterance that is too short would be an error, so silence is added; without
+        any audio there is no utterance.
+        """
         if self._uncommitted:
             least = bytes_of(MIN_UTTERANCE, self.options.rate)
             self._append(bytes(max(0, least - self._uncommitted)))
@@ -239,9 +245,10 @@ class RealtimeWire:
 
     def _only_by_hand(self) -> None:
         if self.setup.automatic:
-            raise ValueError("the server hears by itself when somebody speaks")
+            raise ValueError("the server detects speech by itself")
 
     def _answer(self, result: SendResult) -> None:
+        """Take the result of a call."""
         size = len(result.output.encode("utf-8", "surrogatepass"))
         if size > MAX_RESULT:
             raise ValueError(f"a result of {size} bytes; at most {MAX_RESULT}")
@@ -250,18 +257,19 @@ class RealtimeWire:
     def _truncate(self, item_id: str, heard_ms: int) -> None:
         item = self._responding.item(item_id)
         if item is None or not item.audio:
-            return  # nothing of it was there to be heard
+            return  # there was no audio to hear
         heard_ms = max(0, min(heard_ms, item.audio_ms))
         event_id = self._event_id("truncate")
         self._say(encoding.truncate(event_id, item_id, item.content_index, heard_ms))
 
     def _change(self, what: str, fields: Message, revision: int | None = None) -> None:
+        """Send a change of the session."""
         event_id = self._event_id(what)
         self._changes.append((event_id, revision))
         self._say(encoding.session_update(event_id, fields))
 
     def _go_on(self) -> None:
-        """Say what is due: results first, so that a response knows of them."""
+        """Send the frames that are due: results first, so that responses know them."""
         for result in self._responding.due():
             self._say(encoding.output(self._event_id("output"), result))
         for order in self.sequencer.orders():
@@ -274,9 +282,11 @@ class RealtimeWire:
             self._say(recital)
 
     def _say(self, frame: str) -> None:
+        """Queue a control frame."""
         self._frames.append(Frame(frame))
 
     def _say_after_audio(self, kind: str) -> None:
+        """Queue a frame that must not overtake audio."""
         frame = encoding.plain(self._event_id("audio"), kind)
         self._frames.append(Frame(frame, Lane.AFTER_AUDIO))
 
@@ -327,6 +337,7 @@ class RealtimeWire:
         return [] if harmless else [found]
 
     def _count_unknown(self, name: str) -> None:
+        """Count something unknown, by its name as long as there are few names."""
         name = excerpt(name)[:64] or "nameless"
         known = name in self.unknown or len(self.unknown) < MAX_NAMES
         self.unknown[name if known else "others"] += 1

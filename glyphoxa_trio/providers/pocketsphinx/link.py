@@ -1,9 +1,9 @@
 """`pocketsphinx` as a `Recognizer`: a worker process for each microphone.
 
-Decoding takes a tenth of the time of what is said, and nothing else in its process runs
-meanwhile: so it has one of its own, which is killed when the block is left. Where
-somebody begins and ends is noticed here, so that it is known at once, and a microphone
-at which nobody speaks costs the worker nothing.
+Decoding takes a tenth of the duration of the speech, and blocks its process meanwhile.
+So it runs in a process of its own, which is killed when the block is left. The start
+and end of speech are detected here, so that they are known at once, and a silent
+microphone costs the worker nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from glyphoxa_trio.providers.utterances import RecognitionRun, open_listening
 from .wire import END, grammar, packet
 
 WORKER: Final = "glyphoxa_trio.providers.pocketsphinx.worker"
-_START: Final = 30.0  # seconds to load the model: it needs half of one
-_PATIENCE: Final = 15.0  # seconds for the worker to take audio, or to find its words
+_START: Final = 30.0  # seconds to load the model, which normally takes half a second
+_PATIENCE: Final = 15.0  # seconds for the worker to take audio, or to find the words
 _CHUNK: Final = 64 * 1024
-_COMPLAINT: Final = 4 * 1024  # bytes of stderr that are worth reading
+_COMPLAINT: Final = 4 * 1024  # bytes of stderr that are read
 
 
 def installed() -> bool:
+    """Return whether the package is installed."""
     return find_spec("pocketsphinx") is not None
 
 
@@ -48,11 +49,11 @@ def _phrases(phrases: tuple[str, ...]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Pocketsphinx:
-    """The English model that comes with it, whatever the language.
+    """A recognizer with the English model of the package, whatever the language.
 
     Args:
-      phrases: understand these and nothing else. None: try to understand anything.
-      endpointing: how utterances are found.
+      phrases: the only phrases to understand. None of them: free speech.
+      endpointing: how utterances are detected.
 
     Raises:
       ValueError: for phrases without words.
@@ -91,8 +92,13 @@ class Pocketsphinx:
             await end(worker.process)
 
     async def _start(self) -> trio.Process:
+        """Start the worker process.
+
+        Raises:
+          SpeechError: if that is not possible.
+        """
         options = json.dumps({"phrases": self.phrases})
-        # Found as we were, also where it is only checked out.
+        # The same import path as ours, also in a checkout that is not installed.
         path = {"PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}
         try:
             return await start([sys.executable, "-P", "-m", WORKER, options], env=path)
@@ -102,17 +108,17 @@ class Pocketsphinx:
 
 @attrs.define(eq=False)
 class _RecognizerProcess:
-    """One process, asked about one utterance after the other."""
+    """One worker process, which gets one utterance after another."""
 
     process: trio.Process
     _lines: bytearray = attrs.field(factory=bytearray, init=False)
     _given_up: str = attrs.field(default="", init=False)
 
     async def ready(self) -> None:
-        """Wait until its model is loaded.
+        """Wait until the model is loaded.
 
         Raises:
-          SpeechError: if it is not, in half a minute.
+          SpeechError: if it is not loaded within 30 s.
         """
         with trio.move_on_after(_START) as patience:
             await self._answer()
@@ -120,10 +126,10 @@ class _RecognizerProcess:
             raise SpeechError(f"pocketsphinx: not ready after {_START:g} s")
 
     async def understand(self, listening: RecognitionRun) -> None:
-        """Tell what is said, for ever.
+        """Recognize utterances, until cancelled.
 
         Raises:
-          SpeechError: if the process has died, or was given up.
+          SpeechError: if the process has died, or was killed for its silence.
         """
         while True:
             await listening.begin()
@@ -135,8 +141,10 @@ class _RecognizerProcess:
             await listening.tell(Said(text))
 
     async def _send(self, listening: RecognitionRun) -> None:
-        """Give it the utterance. Who does not take it, or does not answer, is killed;
-        whoever waits for the words is told by that."""
+        """Send the utterance; kill a worker that does not read it, or does not answer.
+
+        `_words` then fails, and reports the reason.
+        """
         assert self.process.stdin is not None
         pcm = b"-"
         with suppress(trio.BrokenResourceError):
@@ -145,22 +153,24 @@ class _RecognizerProcess:
                 with trio.move_on_after(_PATIENCE) as patience:
                     await self.process.stdin.send_all(packet(pcm) if pcm else END)
                 if patience.cancelled_caught:
-                    self._give_up("it takes no more audio")
+                    self._give_up("it no longer reads audio")
                     return
             await trio.sleep(_PATIENCE)
-            self._give_up("it does not find its words")
+            self._give_up("it did not find the words in time")
 
     def _give_up(self, why: str) -> None:
+        """Kill the process, for this reason."""
         self._given_up = why
         self.process.kill()
 
     async def _words(self, listening: RecognitionRun) -> str:
-        """The words of this utterance; those so far are told."""
+        """Return the words of this utterance; report partial words meanwhile."""
         while "final" not in (said := await self._answer()):
             await listening.tell(Partial(said["partial"]))
         return said["final"]
 
     async def _answer(self) -> dict[str, str]:
+        """Read one line of the process."""
         assert self.process.stdout is not None
         while b"\n" not in self._lines:
             data = await self.process.stdout.receive_some(_CHUNK)
@@ -173,7 +183,7 @@ class _RecognizerProcess:
         return said
 
     async def _why(self) -> str:
-        """Why it says nothing any more."""
+        """Return why the process has ended."""
         assert self.process.stderr is not None
         with trio.move_on_after(1):
             said = await self.process.stderr.receive_some(_COMPLAINT)

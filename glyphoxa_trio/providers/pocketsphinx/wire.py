@@ -1,7 +1,7 @@
-"""What is said between a recognizer and its worker process. Pure.
+"""The protocol between a recognizer and its worker process. No I/O.
 
-To the worker go packets: a length of four bytes, and so much audio; a packet without
-audio ends an utterance. From it come lines of JSON, each with one key: ``ready``,
+The worker gets packets: a length of four bytes, and so many bytes of audio; a packet
+without audio ends an utterance. It sends lines of JSON, each with one key: ``ready``,
 ``partial`` or ``final``.
 """
 
@@ -20,20 +20,22 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 
 
 def packet(pcm: bytes) -> bytes:
+    """Return a packet of audio."""
     return LENGTH.pack(len(pcm)) + pcm
 
 
 def line(**said: Any) -> bytes:
+    """Return a line of JSON."""
     return json.dumps(said).encode() + b"\n"
 
 
 def words_of(phrase: str) -> list[str]:
-    """The words of a phrase as a dictionary has them."""
+    """Return the words of a phrase, as a dictionary has them."""
     return [word.lower().replace("\u2019", "'") for word in _WORD.findall(phrase)]
 
 
 def grammar(phrases: Iterable[str]) -> str:
-    """A JSGF grammar of these phrases, any one of them at a time.
+    """Return a JSGF grammar that accepts any one of these phrases.
 
     Raises:
       ValueError: if none of them has a word.

@@ -1,7 +1,7 @@
-"""The process that understands: audio in, words out (`wire`). One microphone each.
+"""The worker process: audio in, words out (see `wire`). One for each microphone.
 
-Run as a program, with a JSON object of options as its argument. It ends when its stdin
-does.
+It is run as a program, with a JSON object of options as its argument. It ends when its
+stdin does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from glyphoxa_trio.providers.endpointing import RATE
 from glyphoxa_trio.providers.pocketsphinx.wire import LENGTH, grammar, line, words_of
 
 _SILENCE: Final = bytes(2 * RATE * 3 // 10)
-_OFTEN: Final = 4800  # bytes of audio between two looks at the words so far, 0.15 s
+_OFTEN: Final = 4800  # bytes of audio (0.15 s) between two reports of partial words
 
 
 def main() -> None:
+    """Run the worker."""
     options = json.loads(sys.argv[1])
     try:
         decoder = _decoder(options["phrases"])
@@ -50,11 +51,16 @@ def main() -> None:
 
 
 def _decoder(phrases: list[str]) -> Any:
+    """Return a decoder for these phrases; for free speech if there are none.
+
+    Raises:
+      ValueError: if the model does not know a word.
+    """
     from pocketsphinx import Decoder
 
     if not phrases:
         return Decoder(samprate=RATE, loglevel="FATAL")
-    # Over a grammar the second search takes paths that do not reach its end.
+    # With a grammar, the second search takes paths that do not reach the grammar's end.
     decoder = Decoder(samprate=RATE, loglevel="FATAL", lm=None, bestpath=False)
     words = [word for phrase in phrases for word in words_of(phrase)]
     unknown = sorted({word for word in words if decoder.lookup_word(word) is None})
@@ -66,11 +72,13 @@ def _decoder(phrases: list[str]) -> Any:
 
 
 def _words(decoder: Any) -> str:
+    """Return the words so far."""
     found = decoder.hyp()
     return "" if found is None else str(found.hypstr)
 
 
 def _packet() -> bytes | None:
+    """Read a packet; None at the end of stdin."""
     head = sys.stdin.buffer.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -79,6 +87,7 @@ def _packet() -> bytes | None:
 
 
 def _say(**said: Any) -> None:
+    """Write a line."""
     os.write(1, line(**said))
 
 

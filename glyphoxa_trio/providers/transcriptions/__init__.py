@@ -1,5 +1,6 @@
-"""Speech recognition by a server with the OpenAI-compatible ``/audio/transcriptions``:
-the vendor's, or one on this machine.
+"""Speech recognition by a server with the OpenAI-compatible ``/audio/transcriptions``.
+
+The server may be the vendor's, or run on this machine.
 """
 
 from .link import Transcriptions

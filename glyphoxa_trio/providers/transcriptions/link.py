@@ -1,4 +1,4 @@
-"""``POST …/audio/transcriptions`` as a `Recognizer`: an utterance at a time (D26)."""
+"""``POST …/audio/transcriptions`` as a `Recognizer`: one request for each utterance."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ CONNECT_TIMEOUT: Final = 5.0  # seconds
 
 @attrs.define(eq=False, kw_only=True)
 class Transcriptions:
-    """One model at one server. It knows what was said once it was said: no `Partial`s.
+    """One model at one server. Words come only after an utterance: no `Partial`s.
 
-    Connections are kept for the next utterance; whoever makes one closes it with
-    `aclose`.
+    Connections are kept for the next utterance; close it with `aclose`.
 
     Args:
+      model: the model's name.
       base_url: up to and including ``/v1``.
-      prompt: words that are likely, such as the names of NPCs: a hint.
+      api_key: the key, if the server wants one.
+      prompt: words that are likely, such as the names of NPCs, as a hint.
       timeout: seconds for one utterance, from its end to its words.
-      endpointing: how utterances are found.
-      client: connections to share, closed by their owner.
+      endpointing: how utterances are detected.
+      client: a client to share, which its owner closes.
 
     Raises:
       ValueError: for an address or a key that no request can carry.
@@ -72,7 +73,7 @@ class Transcriptions:
     async def listen(
         self, *, language: str | None = None
     ) -> AsyncIterator[RecognitionRun]:
-        """Listen to one speaker. Nothing is asked before they have spoken.
+        """Listen to one speaker. Requests are sent only after they have spoken.
 
         Raises:
           SpeechError: see `Recognizer.listen`.
@@ -91,6 +92,7 @@ class Transcriptions:
     async def _understand(
         self, listening: RecognitionRun, *, language: str | None
     ) -> None:
+        """Recognize utterances, until cancelled."""
         while True:
             await listening.begin()
             pcm = await listening.utterances.whole()
@@ -104,10 +106,10 @@ class Transcriptions:
                 await listening.tell(Said(text))
 
     async def transcribe(self, pcm: bytes, *, language: str | None = None) -> str:
-        """The words of one utterance, at `rate`.
+        """Return the words of one utterance; ``pcm`` has the rate `rate`.
 
         Raises:
-          SpeechError: whatever the server fails with, its time included.
+          SpeechError: if the server fails, or takes longer than ``timeout``.
         """
         import httpx2
 
@@ -123,6 +125,7 @@ class Transcriptions:
             raise SpeechError(excerpt(words, self.api_key)) from None
 
     async def _ask(self, pcm: bytes, language: str | None) -> str:
+        """Send one utterance; return its words."""
         import httpx2
 
         client = self.client or self._own_client()
@@ -156,7 +159,7 @@ class Transcriptions:
 
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
-            # No proxy reaches a server on this machine.
+            # A proxy does not reach a server on this machine.
             local = host in ("localhost", "::1") or host.startswith("127.")
             self._own = read_in_small_pieces(httpx2.AsyncClient(trust_env=not local))
         return self._own

@@ -1,4 +1,4 @@
-"""What a transcription server is asked, and what its answer means. Pure."""
+"""The request to a transcription server, and the meaning of its response. No I/O."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from glyphoxa_trio.providers.wav import wav
 from glyphoxa_trio.secret import Secret
 
 MAX_ANSWER: Final = 64 * 1024  # bytes; an utterance of half a minute has a thousand
-# Of these the next utterance would fail as well.
+# After one of these errors the next utterance would fail as well.
 _FOR_EVER: Final = frozenset({ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND})
 
 
 class Hopeless(SpeechError):
-    """The server will understand nothing: a key, a model or an address is wrong."""
+    """The server cannot recognize anything: a key, model or address is wrong."""
 
 
 def fields(model: str, *, language: str | None, prompt: str) -> dict[str, str]:
-    """The form beside the file. Of a language tag a server knows the first part."""
+    """Return the form beside the file.
+
+    Servers know only the first part of a language tag, such as ``en``.
+    """
     form = {"model": model, "response_format": "json"}
     if language:
         form["language"] = language.partition("-")[0].lower()
@@ -32,16 +35,17 @@ def fields(model: str, *, language: str | None, prompt: str) -> dict[str, str]:
 
 
 def file(pcm: bytes, rate: int) -> tuple[str, bytes, str]:
+    """Return the file of an utterance: name, contents and type."""
     return "utterance.wav", wav(pcm, rate), "audio/wav"
 
 
 def text_of(
     status: int, headers: Mapping[str, str], body: bytes, secret: Secret | None
 ) -> str:
-    """What was said, as the server understood it.
+    """Return the words of a response.
 
     Raises:
-      Hopeless: whatever is asked of it next.
+      Hopeless: if every later request would fail as well.
       SpeechError: for this utterance.
     """
     answer = body.decode("utf-8", "replace")
@@ -54,5 +58,5 @@ def text_of(
     except (ValueError, LookupError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
-        raise SpeechError(f"no transcript, but: {excerpt(answer, secret)}")
+        raise SpeechError(f"not a transcript: {excerpt(answer, secret)}")
     return text.strip()

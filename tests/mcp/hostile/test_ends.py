@@ -189,7 +189,7 @@ async def test_a_server_that_dies_of_everything_is_failed_and_says_so() -> None:
         for _ in range(3):
             await table.call("echo")
         await table.until(lambda: str(table.row().state) == "failed")
-        assert table.warnings[-1].startswith("has failed, and is tried once a minute")
+        assert table.warnings[-1].startswith("has failed, and is retried once a minute")
         with trio.fail_after(1):
             outcome = await table.call("echo")
         assert outcome.status is Status.UNAVAILABLE
@@ -209,7 +209,7 @@ async def test_a_call_waits_for_a_server_that_restarts_only_as_long_as_it_may() 
                 break
         assert (outcome.status, outcome.effect) == (Status.UNAVAILABLE, Effect.NONE)
         # Where its last start could be timed, it is known that waiting is no use.
-        told = ("its server is starting, about", "was not asked")
+        told = ("its server is starting, about", "was not sent")
         assert any(text in outcome.message for text in told), outcome
 
 
@@ -217,7 +217,7 @@ async def test_without_restarts_a_server_that_died_is_refused_at_once() -> None:
     async with beside("crashes", writes=1, restart=ONCE) as table:
         await table.call("bad")
         await table.until(lambda: len(table.warnings) == 2)
-        assert table.warnings[1].startswith("has failed, and is not tried again")
+        assert table.warnings[1].startswith("has failed, and is not retried")
         outcome = await table.call("echo")
         assert outcome.status is Status.UNAVAILABLE
 

@@ -23,7 +23,7 @@ async def test_a_list_without_an_end_is_taken_as_far_as_it_is_sensible(
         assert table.tools >= GOOD
         assert len(table.tools) <= MOST
         assert table.warnings == [
-            "its list of tools does not end: what came so far is taken"
+            "its list of tools does not end: only its first pages are used"
         ]
         assert (await table.call("echo")).ok
 

@@ -48,7 +48,7 @@ async def test_a_server_that_exits_at_once_is_a_warning_with_its_last_words() ->
         first, last = table.warnings
         assert first == "exited with status 3\n  the cellar is flooded"
         assert last == (
-            "has failed, and is tried once a minute: exited with status 3"
+            "has failed, and is retried once a minute: exited with status 3"
             "\n  the cellar is flooded"
         )
         assert table.row().restarts == 2

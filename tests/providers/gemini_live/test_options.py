@@ -92,7 +92,7 @@ def test_what_is_not_said_is_left_to_the_vendor() -> None:
     [
         ({"start_sensitivity": "medium"}, "start_sensitivity: one of high, low"),
         ({"silence_ms": 100_000}, "silence_ms: 0 to 60000, got 100000"),
-        ({"thinking": "low", "thinking_budget": 1}, "thinking_budget: give one"),
+        ({"thinking": "low", "thinking_budget": 1}, "thinking_budget: set only one"),
         ({"thinking_budget": -2}, "thinking_budget: -1 or more, got -2"),
         ({"generation": {"responseModalities": []}}, "cannot be set here"),
     ],
@@ -124,7 +124,7 @@ def test_what_a_family_does_not_take_closes_no_socket(
         GeminiLive(model=model, options=SessionOptions(**options))
     for options in refused:
         (name,) = options
-        with pytest.raises(ValueError, match=rf"^{name}: {model} .*(leave|say)"):
+        with pytest.raises(ValueError, match=rf"^{name}: {model} .*(leave|set)"):
             GeminiLive(model=model, options=SessionOptions(**options))
 
 

@@ -98,7 +98,7 @@ def test_what_is_not_said_is_left_to_the_vendor() -> None:
             {"transcription": None, "transcription_prompt": "x"},
             "transcription_prompt needs transcription",
         ),
-        ({"extra": {"reasoning": {}}}, "reasoning is thinking"),
+        ({"extra": {"reasoning": {}}}, "set thinking for reasoning"),
     ],
 )
 def test_what_cannot_be_says_so(options: dict[str, Any], why: str) -> None:

@@ -287,7 +287,7 @@ def test_what_comes_after_a_response_is_over_is_nothing() -> None:
     assert talk.calls() == []
     assert talk.starts() == []
     assert talk.ends() == []
-    assert talk.wire.unknown["of no response that runs"] == 2
+    assert talk.wire.unknown["for no active response"] == 2
 
 
 def test_truncating_never_asks_for_more_than_there_was() -> None:  # field problem 10
@@ -440,10 +440,10 @@ def test_a_call_is_answered_once_and_only_if_it_was_made_here() -> None:
     talk.starts()
     talk.calls()
     talk.do(result("call_1"))
-    with pytest.raises(ValueError, match="has its answer"):
+    with pytest.raises(ValueError, match="is answered already"):
         talk.do(result("call_1"))
     talk.ends()
-    with pytest.raises(ValueError, match="has its answer"):
+    with pytest.raises(ValueError, match="is answered already"):
         talk.do(result("call_1"))
     assert kinds(talk.sent()) == ["function_call_output"]
 
