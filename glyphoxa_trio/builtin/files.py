@@ -1,16 +1,15 @@
-"""Text files in one directory and nowhere else: ``write_file``, ``read_file``
-(G10, D23).
+"""The tools ``write_file`` and ``read_file``: text files in one directory only.
 
-A path is walked name by name, each opened relative to the directory before it
-and never through a link. So no link, not even one planted between two steps,
-leads out of the sandbox; ``..`` and absolute paths are refused before that.
-Writing goes to a temporary file that takes the place of the old one at once:
-whoever reads sees the old text or the new one, after a power cut too.
+A path is walked name by name; each is opened relative to the directory before it and
+never through a link. So no link, not even one made between two steps, leads out of the
+sandbox; ``..`` and absolute paths are refused before that. Writing goes to a temporary
+file that replaces the old one in one step: a reader sees the old text or the new one,
+after a power failure too.
 
-The handlers block: the host runs them in worker threads. What the caller can
-mend is a `ToolError`, and so is a folder or a disk that is full; a base directory that
-is gone stays an `OSError`. What programs read as code or settings is neither read nor
-written (`guard`). POSIX only.
+The handlers block: the host runs them in worker threads. An error that the caller can
+correct is a `ToolError`, and so is a full folder or disk; if the base directory is
+gone, that stays an `OSError`. Files that programs read as code or settings are neither
+read nor written (`guard`). POSIX only.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from glyphoxa_trio.tools.definition import Tool, ToolError
 
 from .guard import MOST_FILES, QUOTA, Quota, ToolResourceExhausted, protected
 
-MAX_BYTES: Final = 1024 * 1024  # of a file, in UTF-8 (D23)
+MAX_BYTES: Final = 1024 * 1024  # of a file, in UTF-8
 MAX_PATH: Final = 1024  # bytes of a path
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Not blocking, or opening a FIFO would wait for its writer.
+# Non-blocking, since opening a FIFO would otherwise wait for its writer.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -60,14 +59,16 @@ def tools(
     max_files: int = MOST_FILES,
     keys: tuple[str, str] = ("files.quota_mb", "files.max_files"),
 ) -> list[Tool]:
-    """``write_file`` and ``read_file`` in the directory ``base``.
+    """Return ``write_file`` and ``read_file`` for the directory ``base``.
 
-    ``base`` is made if it is missing; it may be a link, resolved here and once.
+    ``base`` is created if it is missing; it may be a link, which is resolved here,
+    once.
 
     Args:
       quota: bytes that all files may have together.
-      max_files: how many files and folders there may be.
-      keys: what the operator raises these two with, for whoever meets them.
+      max_files: the number of files and folders that there may be.
+      keys: the settings for these two, named in the refusals so that the user can
+        raise them.
 
     Raises:
       OSError: if ``base`` cannot be made or is no directory.
@@ -76,9 +77,9 @@ def tools(
     root = base.resolve(strict=True)
     room = Quota(root, quota, max_files, keys)
 
-    # Idempotent, so it may be probed (D9), with made-up arguments if there are no
-    # examples, and somebody's file "a" would be gone. This example is refused
-    # before the disk is touched: the tool keeps its declared latency.
+    # The tool is idempotent, so the calibrator may probe it, with made-up arguments if
+    # it has no examples, and a user's file "a" would be overwritten. This example is
+    # refused before the disk is touched, so the tool keeps its declared latency.
     @tool(
         group="files",
         category="files",
@@ -136,7 +137,7 @@ def tools(
 
 
 def _parts(path: str) -> list[str]:
-    """The names that make up ``path``, the last one the file's."""
+    """Return the names that make up ``path``; the last one is the file's."""
     if not path:
         raise ToolError("the path is empty")
     try:
@@ -162,7 +163,8 @@ def _parts(path: str) -> list[str]:
 
 def _encoded(content: str) -> bytes:
     try:
-        # A character is at least a byte: of what is too long, enough to see it.
+        # Each character takes at least one byte, so this is enough to see that it is
+        # too long.
         data = content[: MAX_BYTES + 1].encode("utf-8")
     except UnicodeEncodeError as error:
         raise ToolError("the content is not valid Unicode") from error
@@ -173,7 +175,7 @@ def _encoded(content: str) -> bytes:
 
 @contextmanager
 def _directory(root: Path, names: list[str], *, create: bool) -> Iterator[int]:
-    """A descriptor of the directory ``names`` lead to; refusals are ToolErrors."""
+    """Open the directory that ``names`` lead to; refusals are ToolErrors."""
     here = os.open(root, _DIRECTORY)
     try:
         with _refusing(names):
@@ -206,10 +208,10 @@ def _read(root: Path, names: list[str]) -> bytes:
         try:
             found = os.fstat(descriptor)
             _check_regular(found.st_mode)
-            if found.st_nlink > 1:  # what else it is called is not known here
+            if found.st_nlink > 1:  # the file's other names are not known here
                 raise OSError(errno.ELOOP, "a hard link")
             with open(descriptor, "rb", closefd=False) as file:
-                # By reading, not by its size: a file may grow meanwhile.
+                # By reading, not by the file's size: it may grow meanwhile.
                 data = file.read(MAX_BYTES + 1)
         finally:
             os.close(descriptor)
@@ -219,15 +221,15 @@ def _read(root: Path, names: list[str]) -> bytes:
 
 
 def write_whole(root: Path, names: list[str], data: bytes) -> None:
-    """Write the file ``names`` lead to, below ``root``: whole, or not at all.
+    """Write the file that ``names`` lead to, below ``root``: whole, or not at all.
 
     Raises:
-      ToolError: for links on the way and what is no file.
-      OSError: for what the disk says.
+      ToolError: for links on the way, and for a path that is no regular file.
+      OSError: for errors of the disk.
     """
     with _directory(root, names, create=True) as here:
         mode = _replaceable(names[-1], here)
-        # Not made of the file's name, which may already be as long as can be.
+        # Not derived from the file's name, which may already have the maximal length.
         temporary = f".glyphoxa-{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=here)
         try:
@@ -245,7 +247,7 @@ def write_whole(root: Path, names: list[str], data: bytes) -> None:
 
 
 def _replaceable(name: str, here: int) -> int | None:
-    """The permissions of the regular file that is there already, if any."""
+    """Return the permissions of the regular file that is there already, if any."""
     try:
         there = os.stat(name, dir_fd=here, follow_symlinks=False).st_mode
     except FileNotFoundError:

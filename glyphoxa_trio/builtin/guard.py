@@ -1,9 +1,9 @@
-"""What an NPC may not write or read in its folder, and how much it may keep there.
+"""The files that an NPC may not read or write in its folder, and the folder's limits.
 
 Names are judged alone, without the disk: a file that some program reads as code or
-settings would do what the NPC wrote, whenever that program runs. They are judged as a
-file system might take them: without case, in one normal form, without dots and spaces
-at the end.
+settings would do what the NPC wrote as soon as that program runs. They are compared as
+a file system might: without case, in one normal form, and without dots and spaces at
+the end.
 
 Bytes and files are counted on the disk, under a lock, before each write.
 """
@@ -23,10 +23,10 @@ import attrs
 
 from glyphoxa_trio.tools.definition import ToolError
 
-QUOTA: Final = 64 * 1024 * 1024  # bytes, of all files together
-MOST_FILES: Final = 1000  # and folders
+QUOTA: Final = 64 * 1024 * 1024  # bytes of all files together
+MOST_FILES: Final = 1000  # files and folders
 
-# What begins with a dot is refused as a whole: .env, .git, .vscode, .mcp.json, .bashrc.
+# Any name that begins with a dot is refused: .env, .git, .vscode, .mcp.json, .bashrc.
 _NAMES: Final = frozenset(
     {
         *("node_modules", "__pycache__", "site-packages", "dist-packages"),
@@ -36,7 +36,7 @@ _NAMES: Final = frozenset(
         *("composer.json", "devcontainer.json", "claude_desktop_config.json"),
         *("mcp.json", "requirements.txt", "constraints.txt", "cmakelists.txt"),
         *("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml"),
-        *("claude.md", "agents.md", "gemini.md"),  # read as orders by assistants
+        *("claude.md", "agents.md", "gemini.md"),  # read as instructions by assistants
         *("crontab", "authorized_keys", "known_hosts", "go.mod"),
     }
 )
@@ -56,13 +56,13 @@ _SUFFIXES: Final = frozenset(
 
 
 class ToolResourceExhausted(ToolError):
-    """There is no room for it."""
+    """There is no room for the file."""
 
     code = "ResourceExhausted"
 
 
 def protected(names: Sequence[str]) -> str | None:
-    """Why a path of these names may be neither written nor read; None if it may."""
+    """Return why a path of these names may not be read or written; None if it may."""
     for name in names:
         if any(unicodedata.category(char) in ("Cc", "Cf") for char in name):
             return "a name in it has a character that cannot be seen"
@@ -77,11 +77,11 @@ def protected(names: Sequence[str]) -> str | None:
 
 @attrs.define(eq=False)
 class Quota:
-    """How much may be in a folder.
+    """The limits of a folder.
 
     Args:
       most_bytes: of all its files together; most_files: of files and folders in it.
-      keys: what raises these two, for whoever reads a refusal.
+      keys: the settings that raise these two, named in a refusal.
     """
 
     root: Path
@@ -91,15 +91,18 @@ class Quota:
     writing: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def check(self, names: Sequence[str], size: int) -> None:
-        """Hold ``writing`` until the write is done, or two of them share one rest.
+        """Check that a file can be written.
+
+        Hold ``writing`` until the write is done; else two writes could use the same
+        remaining space.
 
         Raises:
-          ResourceExhausted: if a file of ``size`` bytes at ``names`` would be too much.
+          ResourceExhausted: if a file of ``size`` bytes at ``names`` exceeds a limit.
         """
         used, count = self._used()
         old, missing = self._there(names)
         over = count + missing > self.most_files
-        if over and (missing or size > old):  # else not all of it was counted
+        if over and (missing or size > old):  # otherwise not all files were counted
             raise ToolResourceExhausted(
                 f"ResourceExhausted: the folder may hold {self.most_files} files and"
                 f" folders ({self.keys[1]})"
@@ -111,7 +114,7 @@ class Quota:
             )
 
     def _used(self) -> tuple[int, int]:
-        """Bytes and entries, counted no further than where it is too much."""
+        """Count bytes and entries, no further than the limit of entries."""
         used = count = 0
         folders = [os.fspath(self.root)]
         while folders and count <= self.most_files:
@@ -128,7 +131,7 @@ class Quota:
         return used, count
 
     def _there(self, names: Sequence[str]) -> tuple[int, int]:
-        """The size of the file that is there already, and how many names are not."""
+        """Return the size of the existing file, and how many names are missing."""
         path = self.root
         for at, name in enumerate(names):
             path = path / name

@@ -1,4 +1,4 @@
-"""The rules of campaigns on a store, and what others hear of changes."""
+"""Running the rules of campaigns on a store, and publishing the changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .store import IdempotentResult, Records, Store
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How often is asked whether other programs have changed something, seconds.
+# Seconds between two checks for changes by other programs.
 LOOKING: Final = 1.0
 
 
@@ -38,8 +38,8 @@ LOOKING: Final = 1.0
 class Campaigns:
     """All campaigns of a store.
 
-    ``changes`` are the URIs of what reads differently now; None is "there are others
-    than before, or other names".
+    ``changes`` publishes the URI of each resource that reads differently now; None
+    means that the list of resources, or a name in it, has changed.
     """
 
     _store: Store
@@ -52,10 +52,11 @@ class Campaigns:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What the rule makes of what there is, of one moment.
+        """Return the result of a rule, run on the records as of one moment.
 
         Raises:
-          CampaignError: as the rule; `Unavailable` if the store cannot be read.
+          CampaignError: as the rule raises it; `Unavailable` if the store cannot be
+            read.
         """
         with _refused():
             return await self._store.read(
@@ -68,11 +69,11 @@ class Campaigns:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What the rule returns, done and kept, and told to who wants to know.
+        """Return the result of a rule after storing its changes, and publish them.
 
         Raises:
-          CampaignError: as the rule; `Unavailable` or `ResourceExhausted` if the store
-            cannot be written. Nothing was changed.
+          CampaignError: as the rule raises it; `Unavailable` or `ResourceExhausted` if
+            the store cannot be written. Nothing was changed then.
         """
         moment = self._stamps.moment()
 
@@ -90,13 +91,13 @@ class Campaigns:
         return returned
 
     async def watch(self) -> None:
-        """Publish what other programs change, too, until cancelled."""
+        """Publish the changes that other programs make, until cancelled."""
         while True:
             await trio.sleep(LOOKING)
             try:
                 changed = await self._store.changed_elsewhere()
             except StorageError:
-                continue  # whoever reads or writes will be told
+                continue  # the next read or write reports it
             if changed is None or changed:
                 self.changes.publish(None)
                 self.changes.publish(uris.CAMPAIGNS)
@@ -107,7 +108,7 @@ class Campaigns:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Errors of the store, as clients may know them: without the path of a file."""
+    """Translate errors of the store for clients, without the path of its file."""
     try:
         yield
     except StorageError as error:
@@ -118,7 +119,7 @@ def _refused() -> Iterator[None]:
 
 @attrs.define(eq=False)
 class _Noting:
-    """Records, and what was changed in them."""
+    """Records that remember which of them were changed."""
 
     _records: Records
     touched: set[tuple[type[CampaignRecord], str]] = attrs.field(
@@ -128,7 +129,7 @@ class _Noting:
     _named: bool = attrs.field(default=False, init=False)
 
     def changed(self) -> Sequence[str | None]:
-        """The URIs of all that reads differently now."""
+        """Return the URIs of all resources that read differently now."""
         found: dict[str | None, None] = {}
         members = any(issubclass(kind, CampaignMember) for kind, _ in self.touched)
         for kind, owner in sorted(self.touched, key=lambda one: one[0].WORD):
@@ -138,7 +139,7 @@ class _Noting:
             found |= dict.fromkeys((uris.CAMPAIGNS, uris.campaign(owner)))
             if owner in self._removed:
                 found |= dict.fromkeys(uris.every(owner))
-            # Beside a member the campaign was only counted anew.
+            # If a member was changed, the change of the campaign is only a new count.
             if self._named or not members:
                 found[None] = None
         return tuple(found)

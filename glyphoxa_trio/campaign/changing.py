@@ -1,4 +1,4 @@
-"""What may be done with what there is; as `rules`, over one transaction."""
+"""Changing and deleting existing records, over one transaction, as in `rules`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def update(
     record_id: str,
     wanted: Mapping[str, str | None],
 ) -> R:
-    """The record with other values; None leaves one as it is.
+    """Return the record with new values, stored; None leaves a value as it is.
 
     Raises:
-      InvalidArgument: if nothing is to be changed.
+      InvalidArgument: if no value is to be changed.
     """
     given = {field: text for field, text in wanted.items() if text is not None}
     if not given:
@@ -57,10 +57,10 @@ def set_controller(
     record_id: str,
     controller: str,
 ) -> Character:
-    """Whose the character is by default: the GM's, or one participant's (F29).
+    """Set the default controller of a character: the GM, or one participant.
 
     Raises:
-      NotFound, InvalidArgument: as `member`, also for the participant.
+      NotFound, InvalidArgument: as `member` does, for the participant too.
     """
     character = member(records, Character, campaign_id, record_id)
     wanted = controller.strip()
@@ -81,14 +81,14 @@ def move_session(
     record_id: str | None,
     to: SessionStatus,
 ) -> GameSession:
-    """Pause, resume or end a session; one that is there already stays as it is.
+    """Pause, resume or end a session; if it has that status already, it stays as it is.
 
     Args:
-      record_id: None is the active one.
+      record_id: None means the active session.
 
     Raises:
-      FailedPrecondition: if none is active, if it has ended, or if another one would
-        be active besides.
+      FailedPrecondition: if none is active, if it has ended, or if another session is
+        active already.
     """
     find(records, Campaign, campaign_id)
     if record_id is None:
@@ -118,9 +118,9 @@ def move_session(
 def delete(
     records: Records, moment: Timestamp, kind: type[R], campaign_id: str, record_id: str
 ) -> int:
-    """Remove a record, a campaign with all that is in it.
+    """Remove a record; a campaign is removed with everything in it.
 
-    Returns how many characters have no controller any more because of it.
+    Returns the number of characters that lost their controller by it.
     """
     record = _of(records, kind, campaign_id, record_id)
     released = 0
@@ -132,7 +132,7 @@ def delete(
     return released
 
 
-# How
+# Helpers
 
 
 def _of(records: Records, kind: type[R], campaign_id: str, record_id: str) -> R:
@@ -144,7 +144,7 @@ def _of(records: Records, kind: type[R], campaign_id: str, record_id: str) -> R:
 def _replace(records: Records, moment: Timestamp, record: R, **values: Any) -> R:
     if attrs.evolve(record, **values) == record:
         return record
-    # A clock that was put back does not make it older than it is.
+    # If the clock was set back, the record must not become older.
     values["updated_at"] = max(moment.text, record.as_json()["updated_at"])
     changed = attrs.evolve(record, **values)
     records.replace(changed)

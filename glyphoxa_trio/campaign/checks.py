@@ -1,4 +1,4 @@
-"""What clients write, checked: texts, words of a list, ids."""
+"""Checks of the values that clients send: texts, enumerated words, ids."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def name(place: str, text: str) -> str:
-    """A name without the space around it.
+    """Return a name without surrounding space.
 
     Raises:
-      InvalidArgument: if nothing is left, or too much.
+      InvalidArgument: if it is empty or too long.
     """
     trimmed = bounded(place, text, MOST_NAME).strip()
     if not trimmed:
@@ -30,7 +30,7 @@ def name(place: str, text: str) -> str:
 
 
 def bounded(place: str, text: str, most: int = MOST_TEXT) -> str:
-    """Raises `InvalidArgument` for a text that is too long, or cannot be written."""
+    """Return the text; raise `InvalidArgument` if it is too long or not Unicode."""
     if len(text) > most:
         raise InvalidArgument(f"{place} has more than {most} characters")
     try:
@@ -41,10 +41,10 @@ def bounded(place: str, text: str, most: int = MOST_TEXT) -> str:
 
 
 def word(place: str, text: str, words: type[E]) -> E:
-    """One of the words, however it is written.
+    """Return the enumerated word that the text names, in any case.
 
     Raises:
-      InvalidArgument: with all of them.
+      InvalidArgument: if it names none; the message lists them.
     """
     try:
         return words(text.strip().upper())
@@ -54,16 +54,16 @@ def word(place: str, text: str, words: type[E]) -> E:
 
 
 def identifier(kind: type[CampaignRecord], text: str) -> str:
-    """An id that may be one. Whether it is, the store knows.
+    """Return a text that has the form of an id; the store knows whether it is one.
 
     Raises:
-      InvalidArgument: if it cannot.
+      InvalidArgument: if it has not.
     """
     return shaped(f"{kind.WORD}_id", text)
 
 
 def shaped(place: str, text: str) -> str:
-    """Raises `InvalidArgument` for what has not the form of an id."""
+    """Return the text; raise `InvalidArgument` if it has not the form of an id."""
     if not text.strip():
         raise InvalidArgument(f"{place} must not be empty")
     if not _ID.fullmatch(text):
@@ -72,7 +72,7 @@ def shaped(place: str, text: str) -> str:
 
 
 def key(text: str) -> str:
-    """An idempotency key. Raises `InvalidArgument`."""
+    """Return an idempotency key. Raises `InvalidArgument`."""
     if not text.strip():
         raise InvalidArgument("idempotency_key must not be empty")
     return bounded("idempotency_key", text, MOST_KEY)

@@ -1,6 +1,6 @@
-"""What each client works on: a campaign, and in it a session and a participant.
+"""The campaign that each client has chosen, with a session and a participant of it.
 
-In memory only (F18), for as long as the client's session lasts.
+Kept in memory only, for as long as the client's session lasts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MOST_CONTEXTS: Final = 10_000
 
 @attrs.frozen(kw_only=True)
 class CampaignContext:
-    """What tools mean where an id is not given."""
+    """The ids that tools use where a call does not give them."""
 
     campaign_id: str
     session_id: str | None = None
     participant_id: str | None = None
 
     def as_json(self) -> dict[str, str]:
-        """What is set (F17)."""
+        """Return the ids that are set."""
         return {key: value for key, value in attrs.asdict(self).items() if value}
 
 
@@ -36,11 +36,11 @@ def checked(
     session_id: str | None = None,
     participant_id: str | None = None,
 ) -> CampaignContext:
-    """A context of what exists and belongs together (F20 to F24).
+    """Return a context whose ids exist and belong together.
 
     Raises:
       NotFound: if one of them does not exist.
-      InvalidArgument: if one of them is empty, or of another campaign.
+      InvalidArgument: if one of them is empty, or belongs to another campaign.
     """
     find(records, Campaign, campaign_id)
     if session_id is not None:
@@ -63,10 +63,12 @@ class Contexts:
         return self._contexts.get(session)
 
     def require(self, session: str) -> None:
-        """Raises:
-        FailedPrecondition: if the requests of this client have nothing to do with
-          each other, so that nothing can be kept for it.
-        ResourceExhausted: if there are too many others.
+        """Check that a context can be kept for this client.
+
+        Raises:
+          FailedPrecondition: if the client's requests have no session, so that nothing
+            can be kept for it.
+          ResourceExhausted: if there are too many other contexts.
         """
         if not session:
             raise FailedPrecondition(
@@ -76,9 +78,9 @@ class Contexts:
             raise ResourceExhausted(f"{self.most} clients have a context already")
 
     def put(self, session: str, context: CampaignContext) -> None:
-        """In the place of the one before: nothing of it stays (F19).
+        """Replace the client's context as a whole.
 
-        Raises as `require`.
+        Raises the errors of `require`.
         """
         self.require(session)
         self._contexts[session] = context
@@ -87,7 +89,7 @@ class Contexts:
         self._contexts.pop(session, None)
 
     def as_json(self, session: str) -> dict[str, Any]:
-        """All fields, with null for what is not set."""
+        """Return all ids, with null for those that are not set."""
         context = self.of(session)
         names = [field.name for field in attrs.fields(CampaignContext)]
         return {

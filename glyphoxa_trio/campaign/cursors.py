@@ -1,7 +1,7 @@
-"""Where the next page of a list begins, as text that only we read.
+"""The start of the next page of a list, as an opaque text.
 
-A cursor holds the number of the last record that was read, so it stays right
-whatever is added or removed; and which list it is of.
+A cursor holds the number of the last record that was read, so it stays right if records
+are added or removed. It also holds the name of its list.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _LARGEST: Final = 2**63
 
 
 def written(place: str, after: int) -> str:
-    """The cursor behind record number ``after`` of the list ``place``."""
+    """Return the cursor after record number ``after`` of the list ``place``."""
     return base64.urlsafe_b64encode(f"{place} {after}".encode()).decode().rstrip("=")
 
 
 def read(place: str, cursor: str | None) -> int:
-    """The number it holds; 0, the beginning, for none.
+    """Return the number in a cursor; 0, the beginning, without one.
 
     Raises:
       InvalidArgument: if it is no cursor of this list.
@@ -37,4 +37,4 @@ def read(place: str, cursor: str | None) -> int:
             return after
     except (ValueError, binascii.Error):
         pass
-    raise InvalidArgument("cursor is not one that this list has given out")
+    raise InvalidArgument("cursor is not from this list")

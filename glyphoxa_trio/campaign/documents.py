@@ -1,4 +1,4 @@
-"""What is read at the URIs of campaigns, as text (F44 to F50)."""
+"""The resources at the URIs of campaigns, as text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from .store import Records
 
 
 def document(records: Records, uri: str) -> str:
-    """The JSON at a URI; long lists as far as they fit, and then ``next_cursor``,
-    with which a tool has the rest.
+    """Return the JSON at a URI.
+
+    A long list is cut to what fits, with a ``next_cursor`` with which a tool returns
+    the rest.
 
     Raises:
-      NotFound: if there is nothing.
+      NotFound: if there is nothing at the URI.
       InvalidArgument: if it is no URI of ours; see `uris.parsed`.
     """
     wanted = uris.parsed(uri)

@@ -1,4 +1,4 @@
-"""Ways in which a request about campaigns is refused, one code for each.
+"""The refusals of requests about campaigns, one code for each.
 
 The codes are those of gRPC, as far as seed 002 has them and a client can act on them.
 """
@@ -11,42 +11,45 @@ from glyphoxa_trio.tools.definition import ToolError
 
 
 class CampaignError(ToolError):
-    """Nothing was changed. The text says what to do instead."""
+    """A refusal. Nothing was changed, and the text says what to do instead."""
 
     code: ClassVar[str]
 
 
 class NotFound(CampaignError):
-    """What the request names does not exist."""
+    """The record that the request names does not exist."""
 
     code = "NotFound"
 
 
 class InvalidArgument(CampaignError):
-    """Wrong whatever there is: an empty text, or somebody else's participant."""
+    """The request is wrong in itself.
+
+    An example is an empty text, or a participant of another campaign.
+    """
 
     code = "InvalidArgument"
 
 
 class FailedPrecondition(CampaignError):
-    """Right in itself, and not as things are now."""
+    """The request is right in itself, but not possible in the present state."""
 
     code = "FailedPrecondition"
 
 
 class AlreadyExists(CampaignError):
-    """There is one already, and it is another one."""
+    """Another record with this key or id exists already."""
 
     code = "AlreadyExists"
 
 
 class Unavailable(CampaignError):
-    """The store cannot be used now; later it may be."""
+    """The store cannot be used now, but perhaps later."""
 
     code = "Unavailable"
 
 
 class ResourceExhausted(CampaignError):
-    """A bound is reached: a disk, or a number of things."""
+    """A limit is reached: of the disk, or of a number of records."""
 
     code = "ResourceExhausted"

@@ -1,7 +1,8 @@
-"""Work on a file in worker threads: one that writes, and one that reads.
+"""Running work on a file in worker threads: one that writes, and one that reads.
 
-Each has a connection of its own, so a read never waits for a write. Who is cancelled
-leaves at once: what had not begun is not done, and what had is ended and undone.
+Each has a connection of its own, so a read never waits for a write. A caller that is
+cancelled returns at once: work that has not begun is not done, and work that has begun
+is interrupted and rolled back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .store import Records
 
 T = TypeVar("T")
 
-# How long closing waits for what is being done, seconds.
+# Seconds that closing waits for running work.
 LEAVING: Final = 3.0
 
 
@@ -36,7 +37,7 @@ class _Lane:
     )
 
     async def run(self, work: Callable[[SqliteFile], T]) -> T:
-        """What the work returns."""
+        """Return the result of the work. If cancelled, interrupts it."""
         left = False
 
         def in_thread() -> T:
@@ -44,8 +45,8 @@ class _Lane:
             return work(self.file)
 
         try:
-            # Abandoned, the thread keeps its place in the limiter until it ends, so
-            # the next one never meets it at the file.
+            # An abandoned thread keeps its slot in the limiter until it ends, so the
+            # next one never uses the file at the same time.
             return await trio.to_thread.run_sync(
                 in_thread, abandon_on_cancel=True, limiter=self._limiter
             )
@@ -55,7 +56,7 @@ class _Lane:
 
     async def close(self) -> None:
         with trio.move_on_after(LEAVING, shield=True):
-            # What is left of the file closes with the process.
+            # If that fails, the file is closed when the process ends.
             with suppress(StorageError):
                 await self.run(SqliteFile.close)
 
@@ -77,7 +78,7 @@ class FileStore:
         return await self._reading.run(SqliteFile.changed_elsewhere)
 
     async def backup(self, to: Path) -> None:
-        """A copy as of now at ``to``, whole or not at all.
+        """Write a copy of the present state to ``to``, whole or not at all.
 
         Raises:
           StorageError: if it could not be made.
@@ -87,10 +88,10 @@ class FileStore:
 
 @asynccontextmanager
 async def open_store(path: Path | None) -> AsyncGenerator[FileStore]:
-    """The store in a file, which is made if it is not there; None is in memory.
+    """Open the store in a file, which is created if it does not exist; None: in memory.
 
     Raises:
-      UnusableFile: if the file is damaged, somebody else's, or of a newer version.
+      UnusableFile: if the file is damaged, of another program, or of a newer version.
       StorageError: if it cannot be opened now.
     """
 
@@ -104,7 +105,7 @@ async def open_store(path: Path | None) -> AsyncGenerator[FileStore]:
             writing.close()
             raise
 
-    # Not to be left to itself: the files would stay open.
+    # Not abandoned when cancelled: the files would stay open.
     first, second = await trio.to_thread.run_sync(opened)
     writing = _Lane(first)
     reading = writing if second is first else _Lane(second)

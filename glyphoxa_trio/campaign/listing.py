@@ -1,4 +1,4 @@
-"""Pages of what there is: by number of records and by size, never cut silently."""
+"""Pages of records, limited by number and by size, and never cut silently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .model import Campaign, CampaignRecord
 from .rules import find
 from .store import Records
 
-# A page of a tool, and of a resource: records, and bytes of JSON.
+# Limits of a page, in records and bytes of JSON: of a tool, and of a resource.
 DEFAULT_LIMIT: Final = 50
 MOST_LIMIT: Final = 500
 MOST_PAGE: Final = 128 * 1024
@@ -23,13 +23,13 @@ _CHUNK: Final = 200
 
 @attrs.frozen
 class RecordPage:
-    """Some records as JSON, and where the next ones begin; None at the end."""
+    """Some records as JSON, and the cursor of the next ones; None at the end."""
 
     records: list[dict[str, Any]]
     next_cursor: str | None = None
 
     def as_json(self, word: str) -> dict[str, Any]:
-        """As an answer, the records under ``word``."""
+        """Return the page as an answer, with the records under ``word``."""
         if self.next_cursor is None:
             return {word: self.records}
         return {word: self.records, "next_cursor": self.next_cursor}
@@ -44,16 +44,16 @@ def listed(
     limit: int | None = None,
     size: int,
 ) -> RecordPage:
-    """The records behind a cursor, in the order of their making.
+    """Return the records after a cursor, in the order in which they were made.
 
     Args:
-      campaign_id: whose they are; None for campaigns themselves.
-      limit: at most so many, if there is such a bound.
-      size: about so many bytes, and never less than one record.
+      campaign_id: the campaign of the records; None for campaigns themselves.
+      limit: at most this many records; None means no such limit.
+      size: about this many bytes of JSON, but at least one record.
 
     Raises:
       NotFound: if there is no such campaign.
-      InvalidArgument: for a cursor of another list, or a limit that is none.
+      InvalidArgument: for a cursor of another list, or a limit out of range.
     """
     if limit is not None and not 1 <= limit <= MOST_LIMIT:
         raise InvalidArgument(f"limit must be from 1 to {MOST_LIMIT}")
@@ -62,7 +62,7 @@ def listed(
     place = kind.WORD if campaign_id is None else f"{kind.WORD} {campaign_id}"
     after = cursors.read(place, cursor)
     found: list[dict[str, Any]] = []
-    # One more says whether there are more.
+    # One more than asked for shows whether there are more.
     most = _CHUNK if limit is None else min(_CHUNK, limit + 1)
     while True:
         chunk = records.page(kind, campaign_id, after, most)

@@ -1,7 +1,7 @@
-"""What there is: campaigns, participants, characters, sessions (F26 to F34).
+"""The records: campaigns, participants, characters, sessions.
 
-Each knows how it is written as JSON, with the fields of seed 002 in its order. Times
-are text, RFC 3339 in UTC with Z.
+Each can write itself as JSON, with the fields of seed 002 in its order. Times are text,
+RFC 3339 in UTC with Z.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 
 
 class GmMode(StrEnum):
-    """Who leads the game."""
+    """The leader of the game: a person, the AI, or both."""
 
     HUMAN = "HUMAN"
     AI = "AI"
@@ -22,41 +22,41 @@ class GmMode(StrEnum):
 
 
 class Role(StrEnum):
-    """What a participant is at the table."""
+    """The role of a participant at the table."""
 
     GM = "GM"
     PLAYER = "PLAYER"
 
 
 class Controller(StrEnum):
-    """What makes the decisions of a participant."""
+    """The kind of player that decides for a participant."""
 
     HUMAN = "HUMAN"
     AI = "AI"
 
 
 class CharacterKind(StrEnum):
-    """Whether a character is a player's."""
+    """The kind of a character: a player's, or not."""
 
     PC = "PC"
     NPC = "NPC"
 
 
 class SessionStatus(StrEnum):
-    """Where a session is. From ENDED nothing leads on."""
+    """The status of a session. ENDED is final."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     ENDED = "ENDED"
 
 
-# The controller of a character that no participant has.
+# The controller of a character that belongs to no participant.
 GM: Final = "GM"
 
 
 @attrs.frozen(kw_only=True)
 class CampaignRecord:
-    """What all records have. ``WORD`` is what clients call one."""
+    """The base of all records. ``WORD`` is the name that clients use for one."""
 
     WORD: ClassVar[str]
     PREFIX: ClassVar[str]
@@ -65,7 +65,7 @@ class CampaignRecord:
 
     @property
     def owner(self) -> str:
-        """The campaign it belongs to; a campaign is its own."""
+        """The id of the campaign it belongs to; a campaign belongs to itself."""
         return self.id
 
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class CampaignRecord:
 
 @attrs.frozen(kw_only=True)
 class CampaignMember(CampaignRecord):
-    """What belongs to a campaign."""
+    """A record that belongs to a campaign."""
 
     campaign_id: str
 
@@ -85,7 +85,7 @@ class CampaignMember(CampaignRecord):
 
 @attrs.frozen(kw_only=True)
 class Campaign(CampaignRecord):
-    """A game that goes on over many sessions."""
+    """A game over many sessions."""
 
     WORD: ClassVar[str] = "campaign"
     PREFIX: ClassVar[str] = "camp_"
@@ -99,7 +99,7 @@ class Campaign(CampaignRecord):
     updated_at: str
 
     def as_created(self) -> dict[str, Any]:
-        """Without times, as `campaign_create` answers (F26)."""
+        """Return it as `campaign_create` answers it: without times."""
         written = self.as_json()
         del written["created_at"], written["updated_at"]
         return written
@@ -107,7 +107,7 @@ class Campaign(CampaignRecord):
 
 @attrs.frozen(kw_only=True)
 class Participant(CampaignMember):
-    """Somebody at the table."""
+    """A person or an AI at the table."""
 
     WORD: ClassVar[str] = "participant"
     PREFIX: ClassVar[str] = "part_"
@@ -121,9 +121,9 @@ class Participant(CampaignMember):
 
 @attrs.frozen(kw_only=True)
 class Character(CampaignMember):
-    """A person of the story: an actor, as clients call it.
+    """A character of the story, which clients call an actor.
 
-    ``controller`` is `GM`, the id of a participant, or None if nobody was named.
+    ``controller`` is `GM`, the id of a participant, or None if none was set.
     """
 
     WORD: ClassVar[str] = "actor"
@@ -137,7 +137,7 @@ class Character(CampaignMember):
     updated_at: str
 
     def as_json(self) -> dict[str, Any]:
-        """``controller`` only if there is one: the seed's records do not have it."""
+        """Return it as JSON; ``controller`` is left out if None, as in seed 002."""
         return _without(attrs.asdict(self), "controller")
 
 
@@ -155,14 +155,14 @@ class GameSession(CampaignMember):
     ended_at: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """``ended_at`` only if it has ended (F49)."""
+        """Return it as JSON; ``ended_at`` is left out until the session has ended."""
         return _without(attrs.asdict(self), "ended_at")
 
 
 R = TypeVar("R", bound=CampaignRecord)
 M = TypeVar("M", bound=CampaignMember)
 
-# What a campaign has, by the word that clients know it by.
+# The members of a campaign, by the names of their lists.
 LISTS: Final[Mapping[str, type[CampaignMember]]] = {
     "participants": Participant,
     "actors": Character,

@@ -1,7 +1,7 @@
-"""What may be begun in campaigns: over the records of one transaction, no I/O.
+"""Creating records of campaigns, over the records of one transaction. No I/O.
 
-`changing` is what may be done with it then. Everything is checked here, whoever asks.
-What is refused has changed nothing, since it raises and the transaction ends.
+`changing` has the operations on existing records. Everything is checked here, for every
+caller. A refusal changes nothing, since it is raised and ends the transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .model import (
 from .stamps import Timestamp
 from .store import IdempotentResult, Records
 
-# How long an idempotency key means the same thing, seconds.
+# Seconds for which an idempotency key is remembered.
 KEY_EXPIRY: Final = 24 * 3600.0
 
 _COUNTERS: Final[Mapping[type[CampaignRecord], str]] = {
@@ -44,9 +44,11 @@ _COUNTERS: Final[Mapping[type[CampaignRecord], str]] = {
 
 
 def find(records: Records, kind: type[R], record_id: str) -> R:
-    """Raises:
-    InvalidArgument: if it cannot be an id.
-    NotFound: if nothing has it.
+    """Return the record with an id.
+
+    Raises:
+      InvalidArgument: if the text cannot be an id.
+      NotFound: if no record has it.
     """
     record = records.get(kind, checks.identifier(kind, record_id))
     if record is None:
@@ -55,11 +57,11 @@ def find(records: Records, kind: type[R], record_id: str) -> R:
 
 
 def member(records: Records, kind: type[M], campaign_id: str, record_id: str) -> M:
-    """What belongs to a campaign. By its id alone first, then whose it is.
+    """Return a record that must belong to a campaign.
 
     Raises:
-      NotFound: if one of the two does not exist.
-      InvalidArgument: if it belongs to another campaign, or cannot be an id.
+      NotFound: if the campaign or the record does not exist.
+      InvalidArgument: if it belongs to another campaign, or the text cannot be an id.
     """
     find(records, Campaign, campaign_id)
     record = find(records, kind, record_id)
@@ -70,7 +72,7 @@ def member(records: Records, kind: type[M], campaign_id: str, record_id: str) ->
     return record
 
 
-# What is new
+# Creating
 
 
 def create_campaign(
@@ -145,10 +147,10 @@ def start_session(
     name: str = "",
     key: str | None = None,
 ) -> GameSession:
-    """At most one session of a campaign is active (F31).
+    """Start a session; at most one session of a campaign may be active.
 
     Raises:
-      FailedPrecondition: naming the other one.
+      FailedPrecondition: if another session is active; the message names it.
     """
     session = GameSession(
         id=moment.new_id(GameSession.PREFIX),
@@ -167,7 +169,7 @@ def start_session(
     return _once(records, moment, key, session, start)
 
 
-# How
+# Helpers
 
 
 def _once(
@@ -177,15 +179,15 @@ def _once(
     wanted: R,
     create: Callable[[], R],
 ) -> R:
-    """What is created, or what was created under the same key before.
+    """Return a new record, or the one that was created under the same key before.
 
     Raises:
-      AlreadyExists: if the key was used for something else.
-      FailedPrecondition: if what was made with it has been deleted.
+      AlreadyExists: if the key was used with other arguments.
+      FailedPrecondition: if the record created with it has been deleted.
     """
     if key is None:
         return create()
-    # What the caller chose, so without an id and times.
+    # The values that the caller chose, without the id and the times.
     given = attrs.asdict(wanted)
     chosen = {
         field: value
@@ -223,7 +225,7 @@ def join(records: Records, record: M) -> M:
 
 
 def count(records: Records, record: CampaignMember, more: int) -> None:
-    """Raises `NotFound` if there is no such campaign."""
+    """Adjust the campaign's count of members; raise `NotFound` if it does not exist."""
     campaign = find(records, Campaign, record.campaign_id)
     counter = _COUNTERS.get(type(record))
     if counter is not None:

@@ -1,4 +1,4 @@
-"""How campaigns are laid out in SQLite. A field of a record is a column of its name."""
+"""The layout of campaigns in SQLite; each field of a record is a column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glyphoxa_trio.storage.database import Schema
 SCHEMA: Final = Schema(
     what="campaigns",
     mark=0x676C7863,
-    # Every ``number`` is given out once, in the order of commits, since one program
+    # Every ``number`` is used only once, in the order of commits, since one program
     # writes at a time.
     migrations=(
         """

@@ -1,6 +1,6 @@
 """Campaigns in an SQLite file, which several programs may use at once.
 
-`SqliteRecords` is one transaction, `SqliteFile` an open file, for one thread at a
+`SqliteRecords` is one transaction; `SqliteFile` is an open file, for one thread at a
 time.
 """
 
@@ -36,13 +36,13 @@ from .store import IdempotentResult, Records
 
 T = TypeVar("T")
 
-# Changes that other programs may still ask for, and keys of creations. Both are
+# Limits of the remembered changes, for other programs, and keys of creations. Both are
 # trimmed as they grow, the oldest first.
 MOST_CHANGES: Final = 1_000
 MOST_KEYS: Final = 10_000
 
-# Of SQLite's machine, between two looks at whether anybody still waits: below a
-# millisecond, and more than most statements have.
+# Instructions of SQLite's virtual machine between two checks whether the caller still
+# waits: less than a millisecond, and more than most statements need.
 _STEPS: Final = 10_000
 
 _TABLES: Final[dict[type[CampaignRecord], str]] = {
@@ -101,8 +101,8 @@ class SqliteRecords:
         )
 
     def replace(self, record: CampaignRecord) -> None:
-        # What it is and whose it is never changes. To write it all the same would
-        # have SQLite look for all that refer to it: the campaign's every actor.
+        # The id and the campaign never change. Writing them all the same would make
+        # SQLite search all records that refer to this one: every actor of the campaign.
         columns = [c for c in _COLUMNS[type(record)] if c not in ("id", "campaign_id")]
         self._connection.execute(
             f"update {_TABLES[type(record)]} set"
@@ -118,7 +118,7 @@ class SqliteRecords:
     def release(self, participant: Participant, at: str) -> int:
         self._connection.execute(
             "update character set controller = null, updated_at = max(updated_at, ?)"
-            # As in the index, which is not used otherwise.
+            # The same condition as in the index, which is not used otherwise.
             " where controller = ? and controller is not null and controller <> 'GM'",
             (at, participant.id),
         )
@@ -170,15 +170,16 @@ class SqliteRecords:
 
 @attrs.define(eq=False)
 class SqliteFile:
-    """An open file of campaigns. Blocks on the disk; one thread at a time.
+    """An open file of campaigns. Blocks on the disk; for one thread at a time.
 
     Args:
-      program: which one writes, so that it need not be told of its own changes.
+      program: an id of the program that writes, so that it is not told of its own
+        changes.
     """
 
     _database: Database
     program: str = attrs.field(factory=lambda: token_hex(8), kw_only=True)
-    # Whether anybody waits for what is being done; asked while it is done.
+    # Whether the caller still waits for the running work; called while it runs.
     _wanted: Callable[[], bool] = attrs.field(default=lambda: True, init=False)
     _seen: int = attrs.field(default=0, init=False)
     _version: int = attrs.field(default=0, init=False)
@@ -190,9 +191,9 @@ class SqliteFile:
 
     @classmethod
     def open(cls, path: Path | None, **options: Any) -> SqliteFile:
-        """None is in memory, for as long as the program runs.
+        """Open a file; None means in memory, for as long as the program runs.
 
-        Raises as `open_database`.
+        Raises the errors of `open_database`.
         """
         if path is None:
             return cls(open_in_memory(SCHEMA), **options)
@@ -203,33 +204,38 @@ class SqliteFile:
         return self._database.path
 
     def serve(self, wanted: Callable[[], bool]) -> None:
-        """Whatever is done from now on is done for as long as it is ``wanted``, which
-        is asked again and again meanwhile."""
+        """Set the function that says whether the work from now on is still ``wanted``.
+
+        It is called repeatedly while the work runs.
+        """
         self._wanted = wanted
 
     def read(self, work: Callable[[Records], T]) -> T:
-        """Raises `StorageError`, and what the work raises."""
+        """Run work that reads. Raises `StorageError`, and the errors of the work."""
         with self._database.reading() as connection:
             return work(SqliteRecords(connection, self.path, self.program))
 
     def write(self, work: Callable[[Records], T]) -> T:
-        """All of the work, or nothing.
+        """Run work that writes: all of it is done, or nothing.
 
         Raises:
-          StorageError: if nothing was changed; and what the work raises.
+          StorageError: if nothing was changed; and the errors of the work.
         """
         with self._database.changing() as connection:
             returned = work(SqliteRecords(connection, self.path, self.program))
-            # Waiting for others may have taken longer than its asker had.
+            # Waiting for other writers may have taken longer than the caller could
+            # wait.
             if self._left():
-                raise InterruptedError("whoever wanted it has left")
+                raise InterruptedError("the caller has left")
             return returned
 
     def changed_elsewhere(self) -> frozenset[str] | None:
-        """See `Store`. Costs next to nothing while nobody writes.
+        """Return the campaigns that other programs changed; see `Store`.
+
+        Costs next to nothing while no program writes.
 
         Raises:
-          StorageError: if it cannot be read now.
+          StorageError: if the file cannot be read now.
         """
         version = self._data_version()
         if version == self._version:
@@ -249,14 +255,14 @@ class SqliteFile:
         return None if missed else changed
 
     def backup(self, to: Path) -> None:
-        """Raises `StorageError`."""
+        """Copy the file. Raises `StorageError`."""
         backup(self._database, to)
 
     def close(self) -> None:
         self._database.close()
 
     def _left(self) -> bool:
-        """True ends a statement that is running."""
+        """Return whether the caller has left; True interrupts a running statement."""
         return not self._wanted()
 
     def _data_version(self) -> int:

@@ -1,4 +1,4 @@
-"""Times and ids of new records."""
+"""The times and ids of new records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def new_id(prefix: str) -> str:
-    """The prefix, and a random UUID as 26 characters of base32 (F34)."""
+    """Return the prefix, and a random UUID as 26 characters of base32."""
     return prefix + base64.b32encode(uuid4().bytes)[:26].decode().lower()
 
 
 def rfc3339(seconds: float) -> str:
-    """A moment of Unix time, in UTC, to the second (F33)."""
+    """Return a moment of Unix time in UTC, to the second, as text."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_time(text: str) -> bool:
-    """Whether it could have come from `rfc3339`."""
+    """Return whether `rfc3339` could have returned the text."""
     if not _TIME.fullmatch(text):
         return False
     try:
@@ -38,7 +38,7 @@ def is_time(text: str) -> bool:
 
 @attrs.frozen
 class Timestamp:
-    """Now, for one piece of work: as Unix time, and as it is written."""
+    """The present moment, for one piece of work: as Unix time, and as text."""
 
     seconds: float
     text: str
@@ -47,8 +47,7 @@ class Timestamp:
 
 @attrs.frozen
 class Stamps:
-    """Where times and ids come from: the wall clock and chance, unless a test says
-    otherwise."""
+    """The source of times and ids: the wall clock and random ids, except in tests."""
 
     clock: Callable[[], float] = time.time
     new_id: Callable[[str], str] = new_id

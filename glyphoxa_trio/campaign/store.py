@@ -1,8 +1,8 @@
-"""What a store of campaigns must be able to do, and no more.
+"""The interface that a store of campaigns must have.
 
-A store runs a piece of work on its `Records`, all of it or nothing. The rules of
-campaigns are such work, so that each store need not know them. Two programs may share
-one store.
+A store runs a piece of work on its `Records`: all of it, or nothing. The rules of
+campaigns are such work, so that a store need not know them. Two programs may share one
+store.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ T = TypeVar("T")
 
 @attrs.frozen
 class IdempotentResult:
-    """What was made under an idempotency key, and from which arguments."""
+    """The record made under an idempotency key, and a hash of its arguments."""
 
     arguments: str
     record_id: str
 
 
 class Records(Protocol):
-    """What is stored: of one moment for work that reads, a transaction for work that
-    writes. What it finds it has checked; what it is given is right already."""
+    """The stored records.
+
+    Work that reads sees them as of one moment; work that writes is one transaction. The
+    records that a store returns are checked; those it is given are correct already.
+    """
 
     def get(self, kind: type[R], record_id: str) -> R | None: ...
 
     def page(
         self, kind: type[R], campaign_id: str | None, after: int, limit: int
     ) -> Sequence[tuple[int, R]]:
-        """At most so many, of one campaign or of all, with the number of each.
+        """Return at most ``limit`` records of one campaign or of all, numbered.
 
-        Numbers go up with time: whoever has read up to one finds what comes later
-        behind it, whatever was added or removed meanwhile.
+        Numbers increase with time: a caller that has read up to one finds all later
+        records after it, whatever was added or removed meanwhile.
         """
         ...
 
@@ -46,42 +49,47 @@ class Records(Protocol):
     def add(self, record: CampaignRecord) -> None: ...
 
     def replace(self, record: CampaignRecord) -> None:
-        """The record of the same kind and id."""
+        """Replace the record of the same kind and id."""
         ...
 
     def remove(self, record: CampaignRecord) -> None:
-        """With a campaign goes all that is in it."""
+        """Remove a record; a campaign is removed with everything in it."""
         ...
 
     def release(self, participant: Participant, at: str) -> int:
-        """Take the participant's characters from it; how many there were."""
+        """Remove the participant from its characters; return how many there were."""
         ...
 
     def kept(self, key: str, since: float) -> IdempotentResult | None:
-        """What was made under the key since that moment of Unix time."""
+        """Return the record made under the key since that time, if any."""
         ...
 
     def keep(self, key: str, kept: IdempotentResult, at: float, since: float) -> None:
-        """Remember it; what is older than ``since`` may be forgotten."""
+        """Remember a record under a key; forget those older than ``since``."""
         ...
 
     def touch(self, campaign_id: str) -> None:
-        """Something in this campaign is changed: let other programs know."""
+        """Record that this campaign was changed, for other programs."""
         ...
 
 
 class Store(Protocol):
-    """Where campaigns are. Cancelled, a read or a write ends at once; whether the
-    write happened is known then only to the store."""
+    """The place where campaigns are kept.
+
+    Cancelling a read or a write ends it at once; whether the write was done is then
+    known only to the store.
+    """
 
     async def read(self, work: Callable[[Records], T]) -> T:
-        """Raises:
-        StorageError: if it cannot be read now.
+        """Return the result of work that reads.
+
+        Raises:
+          StorageError: if the store cannot be read now.
         """
         ...
 
     async def write(self, work: Callable[[Records], T]) -> T:
-        """All of the work, or nothing of it if it raises.
+        """Return the result of work that writes: all of it is done, or nothing.
 
         Raises:
           StorageError: if nothing was changed.
@@ -89,6 +97,8 @@ class Store(Protocol):
         ...
 
     async def changed_elsewhere(self) -> Collection[str] | None:
-        """The campaigns that other programs have changed since this was asked last;
-        None if there are too many to tell."""
+        """Return the campaigns that other programs have changed since the last call.
+
+        None if there are too many to tell.
+        """
         ...

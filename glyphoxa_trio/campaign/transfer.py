@@ -1,8 +1,8 @@
-"""A whole campaign as JSON, and back into a store.
+"""Exporting a whole campaign as JSON, and importing it into a store.
 
-A document that would be too large to be taken back as the arguments of one call is
-several: each begins where the one before ended, and is imported by itself, in their
-order. To import one twice does no harm.
+A document that would be too large for the arguments of one call is split into several:
+each begins where the one before ended. They are imported one by one, in their order.
+Importing one twice does no harm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .stamps import Timestamp, is_time
 from .store import Records
 
 FORMAT: Final = "glyphoxa.campaign/1"
-# Bytes of a document: so small that a model can read it, and write it again.
+# Bytes of a document: small enough for a model to read and write again.
 MOST_EXPORT: Final = 48 * 1024
 _CHUNK: Final = 100
 
@@ -43,12 +43,14 @@ _CHUNK: Final = 100
 def exported(
     records: Records, campaign_id: str, cursor: str | None = None
 ) -> dict[str, Any]:
-    """The campaign with all that is in it, or the first part of that, or the part
-    behind a cursor. ``next_cursor`` is there if there is more.
+    """Return the campaign with everything in it, or a part of that.
+
+    It is the first part, or the one after the cursor; ``next_cursor`` is there if there
+    is more.
 
     Raises:
       NotFound: if there is no such campaign.
-      InvalidArgument: if it cannot be an id, or for a cursor of something else.
+      InvalidArgument: if the text cannot be an id, or for a foreign cursor.
     """
     campaign = find(records, Campaign, campaign_id)
     document: dict[str, Any] = {"format": FORMAT, "campaign_id": campaign.id}
@@ -58,7 +60,7 @@ def exported(
         size = _size(document)
     at, after = divmod(cursors.read(f"export {campaign.id}", cursor), 2**60)
     if at >= len(LISTS):
-        raise InvalidArgument("cursor is not one that this export has given out")
+        raise InvalidArgument("cursor is not from this export")
     document |= {word: [] for word in LISTS}
     for number_of_list, (word, kind) in enumerate(LISTS.items()):
         if number_of_list < at:
@@ -83,16 +85,16 @@ def exported(
 def imported(
     records: Records, moment: Timestamp, document: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Take in a document that was exported: all of it, or nothing.
+    """Import an exported document: all of it, or nothing.
 
-    What is there already in the same words stays.
+    Records that exist already with the same values stay.
 
-    Returns how many records are new, and how many were there.
+    Returns how many records are new, and how many existed.
 
     Raises:
-      InvalidArgument: naming the place in the document.
-      NotFound: for the second part of a campaign whose first is not there.
-      AlreadyExists: if there is something else with the same id.
+      InvalidArgument: for a wrong document; the message names the place.
+      NotFound: for the second part of a campaign whose first was not imported.
+      AlreadyExists: if another record with the same id exists.
       FailedPrecondition: if two sessions would be active.
     """
     if document.get("format") != FORMAT:
@@ -217,7 +219,7 @@ def _member(
 
 @attrs.frozen
 class _Fields:
-    """What somebody wrote as a record."""
+    """A record as the client wrote it, unchecked."""
 
     entry: Mapping[str, Any]
     place: str

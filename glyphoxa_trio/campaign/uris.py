@@ -1,4 +1,4 @@
-"""The URIs of what can be read (F44 to F50), read strictly."""
+"""The URIs of the resources, parsed strictly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SCHEME: Final = re.compile(r"([a-z]+)://(.*)", re.DOTALL)
 
 @attrs.frozen
 class OfCampaign:
-    """A campaign itself, or one of its lists."""
+    """The parsed URI of a campaign, or of one of its lists."""
 
     campaign_id: str
     kind: type[CampaignMember] | None = None
@@ -30,7 +30,7 @@ def campaign(campaign_id: str) -> str:
 
 
 def every(campaign_id: str) -> list[str]:
-    """All that can be read of a campaign."""
+    """Return the URIs of all resources of a campaign."""
     return [
         campaign(campaign_id),
         *(f"{campaign(campaign_id)}/{word}" for word in LISTS),
@@ -43,12 +43,12 @@ def of_list(campaign_id: str, kind: type[CampaignMember]) -> str:
 
 
 def parsed(uri: str) -> OfCampaign | None:
-    """What a URI names; None for `CAMPAIGNS`. `CONTEXT` is none of them.
+    """Parse a URI; None for `CAMPAIGNS`. `CONTEXT` is not parsed here.
 
     Raises:
-      InvalidArgument: for more than a campaign and one of its lists, or for what
-        cannot be an id: a placeholder, too (F46, F50).
-      NotFound: if nothing of ours is there.
+      InvalidArgument: for more than a campaign and one of its lists, or for an id that
+        cannot be one, such as a placeholder.
+      NotFound: if there is no such resource.
     """
     shown = uri[:_MOST]
     match = _SCHEME.fullmatch(uri)
@@ -56,7 +56,7 @@ def parsed(uri: str) -> OfCampaign | None:
     if scheme not in ("campaigns", "campaign", "context"):
         raise NotFound(f"there is no resource {shown}")
     if len(uri) > _MOST or "?" in rest or "#" in rest:
-        raise InvalidArgument(f"{shown}: neither a query nor a fragment may be there")
+        raise InvalidArgument(f"{shown}: a query or a fragment is not allowed")
     if scheme != "campaign":
         if uri == CAMPAIGNS:
             return None
@@ -67,4 +67,4 @@ def parsed(uri: str) -> OfCampaign | None:
         return OfCampaign(campaign_id)
     if len(words) == 1 and words[0] in LISTS:
         return OfCampaign(campaign_id, LISTS[words[0]])
-    raise InvalidArgument(f"{shown}: behind the id come {', '.join(LISTS)}, or nothing")
+    raise InvalidArgument(f"{shown}: after the id: {', '.join(LISTS)}, or nothing")

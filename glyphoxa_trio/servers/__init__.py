@@ -1,7 +1,7 @@
-"""Our own servers (``glyphoxa serve``), and what is of use to who writes others.
+"""The servers of ``glyphoxa serve``, and help for writing others.
 
-`serve` makes a server of a list of tools. `budget` puts to use what a runtime tells
-any server.
+`serve` makes an MCP server from a list of tools. `budget` lets the handler of any
+MCP server use the time limit that a runtime sends along with each call.
 """
 
 from .budget import budget, remaining_seconds

@@ -1,5 +1,9 @@
-"""What goes to a client beside answers, and what we ask it: a completion, a question
-to its user, its directories."""
+"""Requests from a server to its client, and notifications beside the answers.
+
+A handler may ask the client for a completion by its model, for an answer of its user
+(elicitation), or for its root directories. `Asking` numbers those requests and matches
+the answers; `Back` is the channel that a handler gets for the time of its request.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ from .jsonrpc import INVALID_REQUEST
 from .outbox import LineOutbox
 from .request import INTERNAL_ERROR, Client, RpcError
 
-PATIENCE: Final = 300.0  # seconds: people are asked as well
-MOST_ASKED: Final = 64  # at once
+PATIENCE: Final = 300.0  # seconds; long, because the question may go to a person
+MOST_ASKED: Final = 64  # requests to one client that may be open at once
 
 REQUEST_TIMEOUT: Final = -32001
 CONNECTION_CLOSED: Final = -32000
 
-# What a client must have said that it can.
+# The capability that a client must have announced before it may be asked this.
 NEEDED: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
@@ -41,7 +45,7 @@ class _PendingQuestion:
 
 @attrs.define(eq=False)
 class Asking:
-    """The owner of what one client was asked and has not answered."""
+    """The requests to one client that it has not answered yet."""
 
     _outbox: LineOutbox
     _asked: dict[jsonrpc.Id, _PendingQuestion] = attrs.field(factory=dict, init=False)
@@ -54,10 +58,13 @@ class Asking:
     async def request(
         self, client: Client, method: str, params: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What the client answers. Cancelled, the client is told to forget it.
+        """Send a request to the client, and return the result that it answers.
+
+        If cancelled, sends the client a ``notifications/cancelled`` for the request.
 
         Raises:
-          RpcError: if it refuses, cannot, has left, or takes more than five minutes.
+          RpcError: if the client refuses, lacks the capability, has disconnected, has
+            64 other requests open, or takes more than five minutes.
         """
         needed = NEEDED.get(method)
         if needed is not None and needed not in client.capabilities:
@@ -66,7 +73,7 @@ class Asking:
             wrong = f"the client has {MOST_ASKED} other requests to answer"
             raise RpcError(INTERNAL_ERROR, wrong)
         if self._gone:
-            raise RpcError(CONNECTION_CLOSED, "the client has left")
+            raise RpcError(CONNECTION_CLOSED, "the client has disconnected")
         ident, asked, sent = next(self._ids), _PendingQuestion(), False
         message = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         line = jsonrpc.write(message)
@@ -84,13 +91,13 @@ class Asking:
             raise RpcError(REQUEST_TIMEOUT, "the client did not answer")
         reply = asked.reply
         if reply is None:
-            raise RpcError(CONNECTION_CLOSED, "the client has left")
+            raise RpcError(CONNECTION_CLOSED, "the client has disconnected")
         if reply.error is not None:
             raise _refusal(reply.error)
         return dict(reply.result)
 
     def answered(self, reply: jsonrpc.RpcReply) -> None:
-        """An answer came, to one of ours or to nothing."""
+        """Take an answer from the client; drop one that matches no request."""
         for ident in (reply.id, jsonrpc.same_id(reply.id)):
             asked = None if ident is None else self._asked.get(ident)
             if asked is not None:
@@ -99,13 +106,13 @@ class Asking:
                 return
 
     def hang_up(self) -> None:
-        """No answer will come any more."""
+        """End every open request with an error: the client has disconnected."""
         self._gone = True
         for asked in self._asked.values():
             asked.answered.set()
 
     def _forget(self, ident: jsonrpc.Id) -> None:
-        params = {"requestId": ident, "reason": "nobody waits for it any more"}
+        params = {"requestId": ident, "reason": "the request was cancelled"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
         self._outbox.put_nowait(jsonrpc.write(message | {"params": params}))
 
@@ -121,10 +128,13 @@ def _refusal(error: Mapping[str, Any]) -> RpcError:
 
 @attrs.define(eq=False)
 class Back:
-    """The way back to the client while one request runs, until it is over.
+    """The channel back to the client for the time that one request runs.
+
+    After `close`, notifications are dropped and requests are refused.
 
     Args:
-      asking: None for a client that cannot be asked.
+      asking: None for a client that cannot be asked, as in the version of the protocol
+        without a handshake.
     """
 
     _outbox: LineOutbox
@@ -133,7 +143,7 @@ class Back:
     _over: bool = attrs.field(default=False, init=False)
 
     def close(self) -> None:
-        """The request is over: it goes nowhere any more."""
+        """Close the channel, because its request is over."""
         self._over = True
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -143,12 +153,12 @@ class Back:
         try:
             line = jsonrpc.write(message)
         except jsonrpc.NotSendable as error:
-            _log.error("%s is no JSON: %s", method, error)
+            _log.error("%s cannot be written as JSON: %s", method, error)
             return
         await self._outbox.put(line)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if self._over or self._asking is None:
-            wrong = "nobody can be asked in this version of the protocol"
+            wrong = "this version of the protocol has no requests to the client"
             raise RpcError(INVALID_REQUEST, wrong)
         return await self._asking.request(self._client, method, params)

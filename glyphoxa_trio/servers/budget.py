@@ -1,11 +1,11 @@
-"""How long an answer is awaited, for the handlers of MCP servers.
+"""The time that a caller still waits for an answer, for the handlers of MCP servers.
 
-A runtime says with each call how long somebody waits for it, in milliseconds and
-not as a time of day, since two machines need not agree on that:
+A runtime sends with each call how long it will wait for the answer. It is a duration in
+milliseconds and not a time of day, since the clocks of two machines need not agree:
 
     "_meta": {"glyphoxa/remaining_ms": 430}
 
-A handler that knows it can answer in part where it would be cut off:
+A handler that uses it can answer in part where it would otherwise be cut off:
 
     @server.tool()
     async def deliberate(question: str, ctx: Context) -> list[str]:
@@ -15,11 +15,12 @@ A handler that knows it can answer in part where it would be cut off:
                 opinions.append(opinion)
         return opinions
 
-The time counts from when a handler asks. How long the request was on its way, or
-waited inside the server, nobody knows: the ``margin`` has to cover it, and the
-way back. A client that says nothing, or nonsense, leaves the handler unlimited.
+The time counts from the moment when the handler asks for it. The time that the request
+spent on its way, or in a queue inside the server, cannot be known here: the ``margin``
+has to cover it, and the way back. If a client sends no number, or one that makes no
+sense, the handler has no limit.
 
-This file knows neither the runtime nor trio: a server may as well copy it.
+This file imports neither the runtime nor trio, so a server may also copy it.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ if TYPE_CHECKING:
 KEY: Final = "glyphoxa/remaining_ms"
 MARGIN: Final = 0.02  # seconds, for the way there and back over a pipe
 
-# Nobody waits for thirty years: such a number is a mistake, or a time of day.
+# A caller does not wait for thirty years: such a number is a mistake, or a time of
+# day.
 _LARGEST: Final = 1e12
 
 
 def remaining_seconds(source: object) -> float | None:
-    """How long the answer is awaited, seconds; None if nobody says.
+    """Return the seconds that the caller still waits, or None if it sent no limit.
 
     Args:
-      source: a call's ``_meta`` as a mapping, or what holds it: the SDK's params
-        or request context, or the ``Context`` that its high-level server injects.
+      source: the ``_meta`` of a call as a mapping, or an object that holds it: the
+        SDK's params or request context, or the ``Context`` that its high-level server
+        injects.
     """
     value = _meta_of(source).get(KEY)
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -51,16 +54,15 @@ def remaining_seconds(source: object) -> float | None:
 
 
 def budget(source: object, *, margin: float = MARGIN) -> CancelScope:
-    """A cancel scope that ends the work inside it in time for an answer.
+    """Return a cancel scope that ends the work inside it in time for an answer.
 
-    For async handlers, under trio and asyncio alike; ``cancelled_caught`` of the
-    scope says afterwards whether time was up. A plain function is run in a thread,
-    where nothing can be cancelled: it reads `remaining_seconds` and looks at a
-    clock.
+    For async handlers, under trio and asyncio alike; ``cancelled_caught`` of the scope
+    says afterwards whether the time was up. A plain function runs in a thread, where
+    nothing can be cancelled: it has to compare `remaining_seconds` with a clock.
 
     Args:
       source: as for `remaining_seconds`. Without a budget the scope never ends.
-      margin: seconds kept back to send the answer and have it arrive.
+      margin: seconds to keep back for sending the answer.
     """
     import anyio  # every server on the SDK has it already
 

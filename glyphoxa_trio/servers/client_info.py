@@ -1,4 +1,4 @@
-"""Who asks: the client of a handshake, or whoever each request says. No I/O."""
+"""The client of each request, known by its handshake or by the request. No I/O."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .request import INVALID_PARAMS, METHOD_NOT_FOUND, Client, RpcError
 
 @attrs.define(eq=False)
 class ClientInfo:
-    """What a connection knows of its client.
+    """The state of a connection's handshake.
 
     Args:
-      info: who answers.
-      stateless: None until the first request has said which way the client speaks.
-      client: by its handshake.
+      info: name and version of this server, for the answer to ``initialize``.
+      stateless: None until the first request has shown which way the client speaks.
+      client: the client of the handshake; None before it, and without one.
     """
 
     _dispatch: Dispatch
@@ -29,12 +29,14 @@ class ClientInfo:
     client: Client | None = attrs.field(default=None, init=False)
 
     def shake_hands(self, params: Mapping[str, Any]) -> tuple[Client, dict[str, Any]]:
-        """The client, and the answer to its ``initialize``.
+        """Return the client, and the answer to its ``initialize``.
 
-        A second one agrees anew; what the client has subscribed to stays.
+        A second ``initialize`` agrees on version and capabilities again; the client's
+        subscriptions stay.
 
         Raises:
-          RpcError: saying why not.
+          RpcError: if this connection works without a handshake, or a parameter is
+            wrong.
         """
         if self.stateless:
             raise protocol_versions.unsupported(params.get("protocolVersion"))
@@ -49,10 +51,10 @@ class ClientInfo:
         return self.client, answer
 
     def asker(self, call: RpcCall) -> Client:
-        """Who sends a request other than ``initialize``.
+        """Return the client that sends a request other than ``initialize``.
 
         Raises:
-          RpcError: if nobody may ask this, here and now.
+          RpcError: if the request is not allowed on this connection, or not yet.
         """
         stateless = protocol_versions.is_stateless(call.params)
         if self.stateless is None:
@@ -73,4 +75,4 @@ class ClientInfo:
             return self.client
         if call.method == "ping":
             return Client()
-        raise RpcError(INVALID_PARAMS, "initialize comes first")
+        raise RpcError(INVALID_PARAMS, "initialize must be sent first")

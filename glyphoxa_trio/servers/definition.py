@@ -1,6 +1,6 @@
-"""What one of our servers offers: tools, resources, and whatever else it answers.
+"""The description of a server: its tools, its resources, and other methods.
 
-Nothing here knows a transport, or how MCP writes it: `dispatch` does.
+Nothing here depends on a transport, or on how MCP writes it: that is `dispatch`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class ResourceError(GlyphoxaError):
-    """A resource cannot be read. ``code`` is ``NotFound``, ``InvalidArgument`` or
-    ``Unavailable``."""
+    """A resource cannot be read.
+
+    ``code`` is ``NotFound``, ``InvalidArgument`` or ``Unavailable``.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -29,15 +31,15 @@ class ResourceError(GlyphoxaError):
 
 
 class CannotServe(GlyphoxaError):
-    """Nothing can be served as it was asked for: whoever started the server must act.
+    """The server cannot be started as asked; its user must change something.
 
-    The command says so in a line and ends with 2.
+    The command prints the message in one line and exits with status 2.
     """
 
 
 @attrs.frozen(kw_only=True)
 class Resource:
-    """Something to read, at a URI that is known beforehand."""
+    """A resource at a URI that is known beforehand."""
 
     uri: str
     name: str
@@ -48,7 +50,7 @@ class Resource:
 
 @attrs.frozen(kw_only=True)
 class ResourceTemplate:
-    """Something to read, at URIs of one form (RFC 6570)."""
+    """Resources at URIs of one form (RFC 6570)."""
 
     uri: str
     name: str
@@ -59,7 +61,7 @@ class ResourceTemplate:
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """What is at a URI: text, or bytes."""
+    """The content at a URI: text, or bytes."""
 
     uri: str
     data: str | bytes
@@ -68,7 +70,7 @@ class Content:
 
 @attrs.frozen
 class ResourcePage:
-    """Some resources, and where the next ones begin; None at the end."""
+    """Some resources, and the position of the next ones; None at the end."""
 
     resources: Sequence[Resource]
     after: str | None = None
@@ -76,52 +78,59 @@ class ResourcePage:
 
 @attrs.frozen
 class Changed:
-    """The resource at ``uri`` says something else now; None: there are others."""
+    """The resource at ``uri`` has changed; None: the list of resources has."""
 
     uri: str | None
 
 
 class Resources(Protocol):
-    """What can be read, by whoever calls; ``session`` is that of the client, empty if
-    its requests have nothing to do with each other."""
+    """The readable resources of a server.
+
+    ``session`` is the session of the client that reads; it is empty if the client's
+    requests have nothing to do with each other.
+    """
 
     @property
     def templates(self) -> Sequence[ResourceTemplate]: ...
 
     @property
     def changes(self) -> Topic[Changed]:
-        """What clients that subscribed are told of."""
+        """The topic on which changes are published, for the clients that subscribed."""
         ...
 
     async def page(self, after: str | None) -> ResourcePage:
-        """The resources behind a place that an earlier page named; first None.
+        """Return the resources after a position that an earlier page gave; first None.
 
         Raises:
-          ResourceError: for a place that none did.
+          ResourceError: for a position that no page gave.
         """
         ...
 
     async def read(self, uri: str, session: str) -> Sequence[Content]:
-        """Raises `ResourceError`."""
+        """Return the contents at a URI.
+
+        Raises:
+          ResourceError: if the URI is wrong or cannot be read.
+        """
         ...
 
 
 @attrs.frozen(kw_only=True)
 class ServerDefinition:
-    """One server, as `open_offer` of its shelf makes it.
+    """The description of one server, as `open_offer` of a module in `shelf` makes it.
 
     Args:
-      name: of the server, as clients show it to people.
-      instructions: for the client's model, how to use it.
+      name: the name of the server, as clients show it to people.
+      instructions: how to use the server, for the client's model.
       calls: answers to calls of tools that need more of MCP than arguments and a
-        result, by the tool's name, in place of its handler: they ask or tell the
-        client meanwhile, or answer in blocks of another kind.
-      methods: answers to requests beyond tools and resources, by their MCP name.
-      capabilities: what those methods let the server announce.
-      ended: told of the session of each client that has left.
+        result, by the tool's name. They replace its handler: they may ask or notify
+        the client meanwhile, or answer in content blocks of another kind.
+      methods: answers to requests other than tools and resources, by their MCP name.
+      capabilities: the capabilities that those methods let the server announce.
+      ended: called with the session of each client that has disconnected.
 
     Raises:
-      ValueError: for two tools of one name.
+      ValueError: if two tools have the same name.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""What our servers answer, whatever carries the question: no I/O, no framing.
+"""The requests that a server of ours answers, on every transport. No I/O, no framing.
 
-A transport makes a `Client` for each session, hands in each request with a
-`Channel` back to whoever asked, and writes what comes out: a result, or an
-`RpcError`. The handshake is the transport's, since over HTTP it is the SDK's.
+A transport makes a `Client` for each session, hands in each request with a `Channel`
+back to the client, and writes the outcome: a result, or an `RpcError`. The transport
+also does the handshake, since over HTTP the SDK does it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ from .request import ClientRequest as ClientRequest
 from .request import RpcError as RpcError
 from .running import crashed, run
 
-LONGEST_CALL: Final = 300.0  # seconds, of a tool that has no limit of its own
-# A handler waits while others' calls are read and answered, which is not its fault:
-# forty calls in one write would cost it the 20 ms of a throw of dice.
+LONGEST_CALL: Final = 300.0  # seconds, for a tool that has no limit of its own
+# A handler may wait while other calls are read and answered, which is not its fault:
+# forty calls in one write would use up the 20 ms of a dice roll. So each gets this much
+# time on top of its limit.
 IN_LINE: Final = serialize.ON_THE_WAY / 2  # seconds
 
 Method = Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]
@@ -48,7 +49,10 @@ Method = Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]
 
 @attrs.frozen
 class _Served:
-    """A tool, its schema compiled at the first call, and its limit in seconds."""
+    """A tool, its argument schema, and its limit in seconds.
+
+    The schema is compiled at the first call.
+    """
 
     tool: Tool
     schema: ArgumentSchema
@@ -57,11 +61,11 @@ class _Served:
 
 @attrs.define(eq=False, init=False)
 class Dispatch:
-    """The requests that an offer answers.
+    """The tools, resources and methods of a `ServerDefinition`, as answers to MCP requests.
 
     Args:
-      flights: where handlers run. Without, a call waits for a handler that does not
-        stop when its time is over.
+      flights: where handlers run, as tasks that callers may leave behind. Without it,
+        a call waits for a handler that does not stop when its time is over.
     """
 
     offer: ServerDefinition
@@ -97,8 +101,13 @@ class Dispatch:
         self.methods = methods | dict(offer.methods)
 
     def warm(self) -> None:
-        """Compile every schema now, some 100 ms, instead of each at its first call.
-        May be done in a thread. One that is broken says so in a call."""
+        """Compile every argument schema now, instead of each at its first call.
+
+        It takes some 100 ms.
+
+        May be called in a thread. A broken schema is reported by the call that needs
+        it.
+        """
         for served in self._tools.values():
             with suppress(BadSchema):
                 served.schema.warm()
@@ -108,10 +117,12 @@ class Dispatch:
         return None if served is None else served.tool
 
     async def answer(self, request: ClientRequest) -> Mapping[str, Any]:
-        """The result of a request.
+        """Return the result of a request.
+
+        Cancelling it cancels the handler.
 
         Raises:
-          RpcError: if there is none.
+          RpcError: if the method is unknown, a parameter is wrong, or the method fails.
         """
         method = self.methods.get(request.method)
         if method is None:
@@ -132,7 +143,8 @@ class Dispatch:
         if not isinstance(arguments, dict | None):
             raise RpcError(INVALID_PARAMS, "params.arguments must be an object")
         try:
-            # Compact JSON once more: the check is of what a model wrote, as text.
+            # Written as compact JSON again, since the schema checks the text that a
+            # model wrote.
             text = (
                 "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
             )
@@ -159,7 +171,7 @@ class Dispatch:
             return await run(self._flights, served.tool, checked, context)
         async with trio.open_nursery() as nursery:
             return await run(SharedTasks(nursery), served.tool, checked, context)
-        raise AssertionError("a nursery hides nothing")
+        raise AssertionError("a nursery swallows no error")
 
 
 def _limit(tool: Tool) -> float:

@@ -1,4 +1,4 @@
-"""The requests of one client that were read and are not yet answered."""
+"""The requests of one client that were read and are not answered yet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import trio
 
 from . import jsonrpc
 
-MOST_REQUESTS: Final = 1024  # then no more is read
-MOST_BYTES: Final = 16 * 2**20  # of the lines they came in
-MOST_RUNNING: Final = 64  # of those, at once
+MOST_REQUESTS: Final = 1024  # open requests; beyond that no more is read
+MOST_BYTES: Final = 16 * 2**20  # of the lines that the open requests came in
+MOST_RUNNING: Final = 64  # requests that run at once
 
 
 @attrs.define(eq=False)
 class InFlightRequest:
-    """One of them. ``taken_back`` means that it must not be answered any more."""
+    """One open request. ``taken_back``: the client cancelled it."""
 
     size: int
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -28,7 +28,7 @@ class InFlightRequest:
 
 @attrs.define(eq=False)
 class Requests:
-    """All of them, by their ids, within bounds."""
+    """The open requests by id, within bounds."""
 
     _all: dict[jsonrpc.Id, InFlightRequest] = attrs.field(factory=dict, init=False)
     _held: int = attrs.field(default=0, init=False)
@@ -43,13 +43,13 @@ class Requests:
         return ident in self._all
 
     def add(self, ident: jsonrpc.Id, size: int) -> InFlightRequest:
-        """Take one with a line of ``size`` bytes, under an id that is not in use."""
+        """Add a request whose line has ``size`` bytes, under an unused id."""
         taken = self._all[ident] = InFlightRequest(size)
         self._held += size
         return taken
 
     async def run(self, taken: InFlightRequest) -> None:
-        """Wait for one of the places for what runs."""
+        """Wait for one of the slots for running requests."""
         try:
             self._places.acquire_nowait()
         except trio.WouldBlock:
@@ -57,7 +57,7 @@ class Requests:
         taken.runs = True
 
     def done(self, ident: jsonrpc.Id) -> None:
-        """It is answered, or never will be."""
+        """Remove a request that has been answered, or never will be."""
         taken = self._all.pop(ident)
         self._held -= taken.size
         if taken.runs:
@@ -65,22 +65,22 @@ class Requests:
         self._fewer.unpark_all()
 
     def take_back(self, ident: object) -> None:
-        """Cancel the one that a client means by ``ident``, if there is one."""
+        """Cancel the request that the client means by ``ident``, if there is one."""
         for known in (ident, jsonrpc.same_id(ident)):
             if isinstance(known, int | str) and known in self._all:
                 taken = self._all[known]
                 taken.taken_back = True
-                taken.scope.cancel("the client took it back")
+                taken.scope.cancel("the client cancelled it")
                 return
 
     async def room(self, size: int) -> None:
-        """Wait until one with a line of ``size`` bytes may be taken."""
+        """Wait until a request whose line has ``size`` bytes may be added."""
         while self._all and (
             len(self._all) >= MOST_REQUESTS or self._held + size > MOST_BYTES
         ):
             await self._fewer.park()
 
     async def none(self) -> None:
-        """Wait until there are none."""
+        """Wait until no request is open."""
         while self._all:
             await self._fewer.park()

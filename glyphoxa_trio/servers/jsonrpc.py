@@ -1,8 +1,8 @@
-"""JSON-RPC as clients write it, one message a line: no I/O, no tasks, no clock.
+"""JSON-RPC messages, one a line, as clients write them. No I/O, no tasks, no clock.
 
-What a client writes is not to be trusted: `read` never raises, and says of a line
-that is no message whom an answer to it would reach. It is the parser of the standard
-library, since another one takes as long to import as all the rest of a server.
+Input from a client is not trusted: `read` never raises, and for a line that is no
+message it finds the id under which an error can be sent. The parser is that of the
+standard library, since importing another one takes as long as all the rest of a server.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ INVALID_REQUEST: Final = -32600
 
 LONGEST_BATCH: Final = 100  # messages
 
-_LONGEST_INTEGER: Final = 18  # digits of an id in a line that is no JSON
+_LONGEST_INTEGER: Final = 18  # digits of an id, in a line that is not valid JSON
 _ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,200}")\s*[,}]')
 
 Id = int | str
 
 
 class NotSendable(ValueError):
-    """What was to be sent has no place in JSON."""
+    """A value that cannot be written as JSON."""
 
 
 @attrs.frozen
 class RpcCall:
-    """A request: it is answered under its ``id``."""
+    """A request; its answer carries the same ``id``."""
 
     id: Id
     method: str
@@ -44,7 +44,7 @@ class RpcCall:
 
 @attrs.frozen
 class Notice:
-    """A notification: nobody waits for anything."""
+    """A notification; it gets no answer."""
 
     method: str
     params: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Notice:
 
 @attrs.frozen
 class RpcReply:
-    """The answer to what we asked; ``error`` is None if there is a result."""
+    """The answer to a request of ours; ``error`` is None if there is a result."""
 
     id: Id
     result: Mapping[str, Any]
@@ -61,7 +61,7 @@ class RpcReply:
 
 @attrs.frozen
 class Malformed:
-    """What is no message, and how to say so; ``id`` is None if nobody knows it."""
+    """Input that is no message, with the error to answer; ``id`` is None if unknown."""
 
     id: Id | None
     code: int
@@ -70,12 +70,12 @@ class Malformed:
 
 @attrs.frozen
 class Ignored:
-    """What is no message, and must not be answered: it looks like an answer."""
+    """Input that must not be answered, because it looks like an answer."""
 
 
 @attrs.frozen
 class RpcBatch:
-    """Several at once, as one version of the protocol has it."""
+    """Several messages in one line, which one version of the protocol allows."""
 
     messages: tuple[Message, ...]
 
@@ -84,7 +84,7 @@ Message = RpcCall | Notice | RpcReply | Malformed | Ignored
 
 
 def read(line: bytes | Overlong) -> Message | RpcBatch:
-    """What a line says. Raises nothing, whatever the line is."""
+    """Parse a line. Never raises, whatever the line holds."""
     if isinstance(line, Overlong):
         told = _id_in_head(line.head)
         wrong = f"a line has at most {LONGEST_LINE} bytes"
@@ -92,7 +92,7 @@ def read(line: bytes | Overlong) -> Message | RpcBatch:
     try:
         text = line.decode()
         value = _STRICT.decode(text)
-        if "\\u" in text:  # halves of characters are only found when written
+        if "\\u" in text:  # half of a surrogate pair is only found by encoding it again
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         return Malformed(_id_in(line), PARSE_ERROR, f"Parse error: {_why(error)}")
@@ -107,10 +107,11 @@ def read(line: bytes | Overlong) -> Message | RpcBatch:
 
 
 def write(message: Mapping[str, Any]) -> bytes:
-    """One message as one line.
+    """Return one message as one line of JSON, with its newline.
 
     Raises:
-      NotSendable: for what is no JSON: a NaN, half a character, a strange object.
+      NotSendable: for a value that JSON does not have: a NaN, half of a surrogate
+        pair, an object of an unknown class.
     """
     try:
         return _WRITER.encode(message).encode() + b"\n"
@@ -119,7 +120,7 @@ def write(message: Mapping[str, Any]) -> bytes:
 
 
 def same_id(ident: object) -> Id | None:
-    """The id that some clients mean by ``ident``: they write "7" for 7."""
+    """Return the other spelling of an id: some clients write "7" for 7."""
     if type(ident) is int:
         return str(ident) if abs(ident) < 10**_LONGEST_INTEGER else None
     if type(ident) is not str:
@@ -157,7 +158,11 @@ def _message(value: object) -> Message:
 
 
 def _reply(value: dict[str, Any], ident: Id | None) -> Message:
-    """Never to be answered, whatever it is: two who did would never end."""
+    """Parse a message without a method.
+
+    It is never answered, even if it is malformed: two sides that answered each other's
+    answers would never stop.
+    """
     result, error = value.get("result"), value.get("error")
     if ident is None or value.get("jsonrpc") != "2.0":
         return Ignored()
@@ -165,7 +170,7 @@ def _reply(value: dict[str, Any], ident: Id | None) -> Message:
         return RpcReply(ident, {}, error)
     if type(result) is dict:
         return RpcReply(ident, result, None)
-    wrong = {"code": INVALID_REQUEST, "message": "the answer is no object"}
+    wrong = {"code": INVALID_REQUEST, "message": "the answer is not an object"}
     return RpcReply(ident, {}, wrong)
 
 
@@ -174,7 +179,7 @@ def _is_id(value: object) -> bool:
 
 
 def _id_in(line: bytes) -> Id | None:
-    """Who waits for an answer to a line that is almost JSON, or is cut off."""
+    """Find the id in a line that is not quite JSON; None if there is none."""
     try:
         text = line.decode(errors="replace")
         value = json.loads(text, strict=False, parse_int=_integer)
@@ -189,7 +194,7 @@ def _id_in(line: bytes) -> Id | None:
 
 
 def _id_in_head(head: bytes) -> Id | None:
-    """An id among the first members of a message, before anything that is nested."""
+    """Find an id among the first members of a message, before anything nested."""
     head = head.lstrip()
     if not head.startswith(b"{"):
         return None
@@ -207,12 +212,12 @@ def _id_in_head(head: bytes) -> Id | None:
 
 
 def _integer(digits: str) -> int | None:
-    """Any integer that could be an id; Python refuses to read very long ones."""
+    """Parse an integer that may be an id; Python refuses to read very long ones."""
     return int(digits) if len(digits) <= _LONGEST_INTEGER else None
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(digits: str) -> float:
@@ -225,7 +230,7 @@ def _finite(digits: str) -> float:
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _why(error: Exception) -> str:
@@ -234,7 +239,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "a string holds half of a surrogate pair"
     if isinstance(error, RecursionError):
-        return "it is nested too deep"
+        return "it is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos}"
     return str(error)[:200]

@@ -1,4 +1,4 @@
-"""Bytes in, whole lines out, within bounds. No I/O."""
+"""Splitting a stream of bytes into lines of bounded length. No I/O."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Final
 import attrs
 
 LONGEST_LINE: Final = 4 * 2**20  # bytes
-HEAD: Final = 512  # bytes that are kept of a longer one
+HEAD: Final = 512  # bytes that are kept of a line that is too long
 
 
 @attrs.frozen
 class Overlong:
-    """A line that was too long to be kept: its beginning."""
+    """The beginning of a line that was too long to be kept."""
 
     head: bytes
 
 
 @attrs.define(eq=False)
 class LineSplitter:
-    """Chunks of bytes in, whole lines out; of one that is too long the beginning.
+    """A buffer that takes chunks of bytes and returns whole lines.
 
-    An empty line is none. Never holds more than the longest line and one chunk.
+    Empty lines are dropped. Of a line that is too long, only the beginning is returned.
+    Never holds more than the longest line and one chunk.
     """
 
     _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
@@ -29,11 +30,11 @@ class LineSplitter:
 
     @property
     def held(self) -> int:
-        """Bytes that wait for the end of their line."""
+        """The number of bytes that wait for the end of their line."""
         return len(self._unfinished)
 
     def feed(self, chunk: bytes | bytearray) -> list[bytes | Overlong]:
-        """The lines that ``chunk`` completes, and the one it makes too long."""
+        """Return the lines that ``chunk`` completes, or makes too long."""
         found: list[bytes | Overlong] = []
         *finished, rest = bytes(chunk).split(b"\n")
         for part in finished:
@@ -43,7 +44,7 @@ class LineSplitter:
         return found
 
     def end(self) -> list[bytes | Overlong]:
-        """What there is after the last newline, now that nothing follows."""
+        """Return the text after the last newline, at the end of the stream."""
         found: list[bytes | Overlong] = []
         self._finish(found)
         return found

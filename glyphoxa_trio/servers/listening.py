@@ -1,4 +1,4 @@
-"""Telling a client of what changes, as fast as it reads."""
+"""Notifying a client of changed resources, as fast as it reads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_LISTENERS: Final = 16
 
 @attrs.define(eq=False)
 class ChangeListener:
-    """One who is told of changes.
+    """One subscription of a client to changes.
 
     Args:
-      meta: what each notification carries, to say which subscription it is for.
+      meta: the ``_meta`` of each notification, which names the subscription.
     """
 
     _outbox: LineOutbox
@@ -34,13 +34,13 @@ class ChangeListener:
     )
 
     def note(self, changed: Changed) -> None:
-        """Something changed. Called by whoever changed it: neither waits nor raises."""
+        """Remember a change. Neither waits nor raises."""
         self._untold.note(changed)
         if self._untold:
             self._more.unpark()
 
     async def tell(self) -> None:
-        """Tell what there is to tell, for ever."""
+        """Send the notifications as changes come, until cancelled."""
         while True:
             while not self._untold:
                 await self._more.park()
@@ -55,7 +55,7 @@ class ChangeListener:
 
 @attrs.define(eq=False)
 class Listeners:
-    """Everybody at one connection who is told of changes, until the client hangs up."""
+    """All subscriptions of one connection, until the client disconnects."""
 
     _outbox: LineOutbox
     _all: set[ChangeListener] = attrs.field(factory=set, init=False)
@@ -66,25 +66,31 @@ class Listeners:
             listener.note(changed)
 
     def hang_up(self) -> None:
-        """Nobody is told any more: what goes on returns."""
+        """End every subscription: `tell` and `listen` return."""
         self._over.set()
 
     async def tell(self, uris: set[str]) -> None:
-        """Tell the client of a handshake of ``uris``, which may change meanwhile."""
+        """Notify the client of a handshake of changes to ``uris``.
+
+        The set may change meanwhile.
+        """
         listener = ChangeListener(self._outbox, PendingNotifications(uris, lists=True))
         await self._tell(listener)
 
     async def listen(
         self, ident: jsonrpc.Id, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Answer ``subscriptions/listen``: it lasts as long as its request.
+        """Answer ``subscriptions/listen``.
+
+        The subscription lasts as long as this runs: it returns when the client
+        disconnects, and is cancelled when the client cancels its request.
 
         Raises:
-          RpcError: saying why not.
+          RpcError: if a parameter is wrong, or the connection has 16 subscriptions.
         """
         untold, honored = protocol_versions.interests(params)
         if len(self._all) >= MOST_LISTENERS:
-            wrong = f"{MOST_LISTENERS} subscriptions at once is all"
+            wrong = f"at most {MOST_LISTENERS} subscriptions at once"
             raise RpcError(INTERNAL_ERROR, wrong)
         meta = {protocol_versions.SUBSCRIPTION: ident}
         listener = ChangeListener(self._outbox, untold, meta)

@@ -1,7 +1,7 @@
-"""Lines on stderr that hold nobody up.
+"""Log lines to stderr without ever blocking the server.
 
-Whoever started a server may not read its stderr, and once that pipe is full a line
-would wait for ever. So a thread writes them, behind a queue with a bound.
+The program that started a server may not read its stderr, and once that pipe is full,
+a write would block for ever. So a thread writes the lines, from a bounded queue.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import threading
 from contextlib import suppress
 from typing import Final, TextIO
 
-MOST_WAITING: Final = 256  # records; what comes on top is counted
-_LAST_WORDS: Final = 0.3  # seconds that `close` gives to whoever reads
+# records in the queue; those beyond it are counted and dropped
+MOST_WAITING: Final = 256
+_LAST_WORDS: Final = 0.3  # seconds that `close` waits for the pipe to be read
 _LONGEST: Final = 8000  # characters of one record
 
 
 class Stderr(logging.Handler):
-    """A handler whose ``emit`` never waits.
+    """A logging handler whose ``emit`` never waits.
 
     Args:
-      stream: where to; None if the process has no stderr.
+      stream: where to write; None if the process has no stderr.
     """
 
     def __init__(self, prefix: str, stream: TextIO | None) -> None:
@@ -40,7 +41,7 @@ class Stderr(logging.Handler):
             self._thread.start()
         try:
             text = self.format(record)
-            if len(text) > _LONGEST:  # the end of a traceback says most
+            if len(text) > _LONGEST:  # the end of a traceback says the most
                 text = f"{text[: _LONGEST // 2]}\n[…]\n{text[-_LONGEST // 2 :]}"
             if self._dropped:
                 text = f"{self._missed()}\n{text}"
@@ -50,7 +51,7 @@ class Stderr(logging.Handler):
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what waits, if somebody reads it now."""
+        """Write the queued lines, if the pipe is being read now."""
         super().close()
         thread, self._thread = self._thread, None
         if thread is None:
@@ -68,13 +69,13 @@ class Stderr(logging.Handler):
 
     def _write(self) -> None:
         while (text := self._lines.get()) is not None:
-            # Closed, or nobody is there: then nobody needs to know.
+            # If the pipe is closed, there is no reader left to tell.
             with suppress(OSError, ValueError):
                 print(_printable(text), file=self._stream, flush=True)
 
 
 def _printable(text: str) -> str:
-    """Without what would steer a terminal: parts of it come from clients."""
+    """Escape the characters that could control a terminal: parts come from clients."""
     return "".join(
         char if char == "\n" or char.isprintable() else ascii(char)[1:-1]
         for char in text

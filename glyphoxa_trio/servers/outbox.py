@@ -1,4 +1,4 @@
-"""What waits to be written to a client, in order and within bounds."""
+"""The queue of lines to write to a client, in order and within bounds."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ class Prompt(Protocol):
     """A stream that can also be written to without waiting, as pipes can."""
 
     def send_nowait(self, data: bytes) -> int:
-        """How many bytes were taken. Raises nothing: `send_all` finds out why."""
+        """Write what fits now, and return the number of bytes.
+
+        Raises nothing: `send_all` reports the error.
+        """
         ...
 
 
 @attrs.define(eq=False)
 class LineOutbox:
-    """Lines for one writer. Whoever puts them waits for room, and so does whoever
-    reads: a client that does not read is not listened to either.
+    """A queue of lines with one writer.
 
-    A line that can be written at once is, by whoever puts it: to wake the writer for
-    each would cost a third of a short call.
+    A task that puts a line waits for room, and so does the reader of requests: while a
+    client does not read its answers, its requests are not read either.
+
+    A line that can be written at once is written by the task that puts it: waking the
+    writer for each line would take a third of the time of a short call.
     """
 
     _lines: deque[bytes] = attrs.field(factory=deque, init=False)
@@ -50,12 +55,15 @@ class LineOutbox:
 
     @property
     def size(self) -> int:
-        """Bytes that wait."""
+        """The number of bytes that wait."""
         return self._size
 
     def put_nowait(self, line: bytes) -> None:
-        """Queue a line even beyond the bound: for what is small and of bounded
-        number, as the answers to one line of input. After `close` it is dropped."""
+        """Queue a line even if the queue is full. After `close` the line is dropped.
+
+        For lines that are small and of bounded number, as the answers to one line of
+        input.
+        """
         if self._closed:
             return
         if self._prompt is not None and not (self._lines or self._writing):
@@ -67,25 +75,25 @@ class LineOutbox:
         self._filled.unpark()
 
     async def roomy(self) -> None:
-        """Wait until there is room for a line."""
+        """Wait until there is room for a line, or the queue is closed."""
         while self.full and not self._closed:
             await self._emptier.park()
 
     async def put(self, line: bytes) -> None:
-        """Queue a line when there is room. Cancelled, it has not been queued."""
+        """Queue a line when there is room. If cancelled, it has not been queued."""
         await self.roomy()
         self.put_nowait(line)
 
     async def drained(self) -> None:
-        """Wait until everything has been written, or never will be."""
+        """Wait until every line has been written, or the queue is closed."""
         while (self._lines or self._writing) and not self._closed:
             await self._emptier.park()
 
     async def write_to(self, stream: trio.abc.SendStream) -> None:
-        """Write what comes, for ever.
+        """Write lines to ``stream`` as they come, until cancelled.
 
         Raises:
-          trio.BrokenResourceError: if nobody reads any more.
+          trio.BrokenResourceError: if the other end no longer reads.
         """
         if isinstance(stream, Prompt):
             self._prompt = stream
@@ -99,7 +107,7 @@ class LineOutbox:
             self._emptier.unpark_all()
 
     def close(self) -> None:
-        """Nobody reads any more: drop what waits, and wake whoever waits."""
+        """Drop the queued lines and wake all waiters: the client is gone."""
         self._closed = True
         self._lines.clear()
         self._size = 0

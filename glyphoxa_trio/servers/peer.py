@@ -1,8 +1,9 @@
-"""One client at the other end of two streams: its requests, our answers, and back.
+"""One client at the other end of two streams.
 
-One task reads, one writes, and each request runs in its own. Only so much is taken
-from a client at once: beyond the bounds nothing more is read until something has been
-answered, and written. Whoever asks is answered once, unless it took its request back.
+One task reads, one writes, and each request runs in a task of its own. The number and
+size of a client's open requests are bounded: beyond the bounds nothing more is read
+until an answer has been written. Each request is answered exactly once, unless the
+client cancelled it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from .listening import Listeners
 from .outbox import LineOutbox
 from .request import INTERNAL_ERROR, METHOD_NOT_FOUND, Client, ClientRequest, RpcError
 
-# Seconds that requests may still take when nobody will ask anything more, which is
-# less than clients wait before they send a signal; and that the last answers take.
+# Seconds that running requests may still take after the client closed its stream, which
+# is less than clients wait before they send a signal; and seconds for writing the last
+# answers.
 GRACE: Final = 0.5
 _LAST_WORDS: Final = 0.5
 
@@ -40,11 +42,11 @@ _log = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Peer:
-    """The owner of one client's requests.
+    """The requests of one client, from reading to the written answer.
 
     Args:
-      version: of this program, for whoever asks who answers.
-      asked: that there was a request.
+      version: the version of this program, for the answer to ``initialize``.
+      asked: set when the first request has arrived.
     """
 
     _dispatch: Dispatch
@@ -65,11 +67,13 @@ class Peer:
     async def serve(
         self, incoming: trio.abc.ReceiveStream, outgoing: trio.abc.SendStream
     ) -> None:
-        """Serve until the client hangs up or stops reading for good.
+        """Serve until the client disconnects or stops reading for good.
 
-        Cancelled, it answers what is still owed, if that can be done at once.
+        If cancelled, still sends an answer to each open request, if that can be done
+        within half a second.
         """
-        # The writer outlives the cancellation of everything else, by the last words.
+        # The writer is shielded, so that it can still write after everything else is
+        # cancelled.
         writing = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, outgoing, writing, nursery.cancel_scope)
@@ -95,7 +99,7 @@ class Peer:
             self._asking.hang_up()
             with trio.move_on_after(GRACE):
                 await self._taken.none()
-            requests.cancel_scope.cancel("the client has hung up")
+            requests.cancel_scope.cancel("the client has disconnected")
 
     async def _write(
         self,
@@ -106,7 +110,7 @@ class Peer:
         with writing, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._outbox.write_to(outgoing)
         self._outbox.close()
-        everything.cancel("nobody reads our answers")
+        everything.cancel("the client does not read our answers")
 
     async def _read(
         self, incoming: trio.abc.ReceiveStream, nursery: trio.Nursery
@@ -129,14 +133,14 @@ class Peer:
                 return
 
     async def _room(self, size: int) -> None:
-        """Wait until one more message may be taken."""
+        """Wait until one more message, of ``size`` bytes, may be accepted."""
         await self._outbox.roomy()
         await self._taken.room(size)
 
     async def _take_all(
         self, batch: jsonrpc.RpcBatch, size: int, nursery: trio.Nursery
     ) -> None:
-        """The messages of a batch as if each had come alone: it is answered alone."""
+        """Handle the messages of a batch as if each had come alone."""
         client = self._who.client
         if client is None or client.version != protocol_versions.WITH_BATCHES:
             wrong = f"batches are for version {protocol_versions.WITH_BATCHES} only"
@@ -165,18 +169,18 @@ class Peer:
                 self._refuse(ident, RpcError(code, text))
 
     def _take_notice(self, notice: jsonrpc.Notice) -> None:
-        # Of all the others nobody here needs to hear, nor which name
-        # ``notifications/initialized`` has: in seed 002 it is a shorter one.
+        # All other notifications are ignored, so the name of
+        # ``notifications/initialized`` does not matter: seed 002 has a shorter one.
         if notice.method == "notifications/cancelled":
             self._taken.take_back(notice.params.get("requestId"))
 
     def _take_call(
         self, call: jsonrpc.RpcCall, size: int, nursery: trio.Nursery
     ) -> None:
-        """Raises `RpcError` if it is refused at once."""
+        """Start a request, or raise `RpcError` if it is refused at once."""
         self.asked.set()
         if call.method == "initialize":
-            # At once, since what follows may already be there.
+            # Answered at once, since the next request may already have been read.
             known = self._who.client
             client, answer = self._who.shake_hands(call.params)
             self._send({"jsonrpc": "2.0", "id": call.id, "result": answer})
@@ -197,13 +201,13 @@ class Peer:
     async def _run(
         self, call: jsonrpc.RpcCall, client: Client, taken: InFlightRequest
     ) -> None:
-        """One request, from here to its answer."""
+        """Run one request and write its answer."""
         answered = False
         try:
-            # What is done waits in its place until it is written: else a client that
-            # does not read could collect any number of answers.
+            # A finished request keeps its slot until its answer is written: otherwise a
+            # client that does not read could collect any number of answers.
             with taken.scope:
-                # Whoever only listens needs no place among what runs.
+                # A subscription does not take one of the slots for running requests.
                 if not (self._who.stateless and call.method == _LISTEN):
                     await self._taken.run(taken)
                 await self._outbox.put(await self._line_for(call, client))
@@ -215,7 +219,7 @@ class Peer:
                 self._refuse(call.id, closed)
 
     async def _line_for(self, call: jsonrpc.RpcCall, client: Client) -> bytes:
-        """The answer as a line, whatever happens on the way to it."""
+        """Return the answer as a line; an error of any kind becomes an error answer."""
         stateless = bool(self._who.stateless)
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call.id}
         try:
@@ -226,9 +230,9 @@ class Peer:
         except RpcError as error:
             refused = error
         except jsonrpc.NotSendable as error:
-            _log.error("the answer to %s is no JSON: %s", call.method[:100], error)
+            _log.error("the answer to %s is not JSON: %s", call.method[:100], error)
             refused = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
-        except Exception:  # border: a bug in what is offered costs its request
+        except Exception:  # border: a bug in a server's code fails its request only
             _log.exception("%s failed", call.method[:100])
             refused = RpcError(INTERNAL_ERROR, "Internal error")
         return self._error_line(call.id, refused)
@@ -259,7 +263,8 @@ class Peer:
         written = protocol_versions.error(refused, stateless=bool(self._who.stateless))
         try:
             return jsonrpc.write(answer | {"error": written})
-        except jsonrpc.NotSendable:  # half a character in what it quotes
+        # half of a surrogate pair in the text that it quotes
+        except jsonrpc.NotSendable:
             plain = {"code": refused.code, "message": ascii(str(refused))}
             return jsonrpc.write(answer | {"error": plain})
 

@@ -1,8 +1,8 @@
-"""What a client still has to be told of the resources that changed. No I/O.
+"""The notifications about changed resources that a client has yet to receive. No I/O.
 
-A change says "read it again", so one that was not yet told makes the next one
-needless: at most one waits for each URI that the client asked about, however slowly
-it reads, and none is lost.
+A notification says "read it again", so one that has not been sent yet makes the next
+one for the same resource unnecessary. At most one waits for each URI that the client
+subscribed to, however slowly the client reads, and none is lost.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ UPDATED: Final = "notifications/resources/updated"
 
 @attrs.define(eq=False)
 class PendingNotifications:
-    """The changes that one client wants to hear of and has not been told.
+    """The changes that one client subscribed to and has not been told of.
 
     Args:
-      uris: of the resources; whoever owns it may change it.
-      lists: whether it hears that there are others.
+      uris: the URIs of the subscribed resources; their owner may change the collection.
+      lists: whether the client wants to know when the list of resources changes.
     """
 
     uris: Collection[str]
@@ -36,18 +36,18 @@ class PendingNotifications:
         return self._list or bool(self._uris)
 
     def note(self, changed: Changed) -> None:
-        """Something changed, whether it is wanted or not."""
+        """Remember a change, if the client subscribed to it."""
         if changed.uri is None:
             self._list = self._list or self.lists
         elif changed.uri in self.uris:
             self._uris[changed.uri] = None
 
     def take(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The notifications to send now: method and params, in order."""
+        """Return and forget the notifications to send now: (method, params)."""
         told: list[tuple[str, Mapping[str, Any]]] = []
         if self._list:
             told.append((LIST_CHANGED, {}))
-        # A subscription may have ended since.
+        # The subscription may have ended since the change was noted.
         told += [(UPDATED, {"uri": uri}) for uri in self._uris if uri in self.uris]
         self._list = False
         self._uris.clear()

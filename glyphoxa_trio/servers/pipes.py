@@ -1,4 +1,4 @@
-"""The process's own stdin and stdout, for one protocol and nobody else."""
+"""The process's own stdin and stdout, reserved for the protocol."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ import trio
 
 from .definition import CannotServe
 
-# Where the kernel opens a descriptor anew. What it has not may be shared.
+# The folder where Linux lets a process open its own descriptors again. On systems
+# without it the descriptor is duplicated, and its flags are shared.
 _DESCRIPTORS: Final = "/proc/self/fd"
 
 
 @attrs.define(eq=False)
 class Outgoing(trio.abc.SendStream):
-    """A pipe to write to, with waiting or without."""
+    """A pipe that can be written to with or without waiting."""
 
     _stream: trio.lowlevel.FdStream
 
     def send_nowait(self, data: bytes) -> int:
-        """How many bytes the pipe took. What is wrong with it, `send_all` will say."""
+        """Write what fits now, and return the number of bytes.
+
+        Errors are left to `send_all`.
+        """
         try:
             return os.write(self._stream.fileno(), data)
         except OSError:
@@ -44,13 +48,13 @@ class Outgoing(trio.abc.SendStream):
 
 @asynccontextmanager
 async def own_stdio() -> AsyncGenerator[tuple[trio.abc.ReceiveStream, Outgoing]]:
-    """What comes in and what goes out, for as long as the block lasts.
+    """Reserve stdin and stdout for the block, and yield them as streams.
 
-    Meanwhile everybody else's stdin is empty and their stdout is stderr: a ``print``
+    Within the block, the process's stdin is empty and its stdout is stderr: a ``print``
     in a handler, or in a program that it starts, does not get between the messages.
 
     Raises:
-      CannotServe: if one of them is closed.
+      CannotServe: if stdin or stdout is closed.
     """
     if sys.stdin is None or sys.stdout is None:
         raise CannotServe("stdin and stdout must be open")
@@ -73,17 +77,17 @@ async def own_stdio() -> AsyncGenerator[tuple[trio.abc.ReceiveStream, Outgoing]]
 
 
 def _alone(descriptor: int, flags: int) -> int:
-    """The same pipe or terminal, opened anew where that can be done.
+    """Open the same pipe or terminal again, or duplicate the descriptor.
 
-    That it does not block is a property of what was opened, which a descriptor shares
-    with its duplicates in other processes: a shell's terminal would stop working.
-    Files stay as they are, since they have a place where one goes on.
+    Non-blocking mode belongs to the open file, which a descriptor shares with its
+    duplicates in other processes: setting it would break the terminal of the shell.
+    Regular files are duplicated, since opening one again would lose its position.
     """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
         flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
             return os.open(f"{_DESCRIPTORS}/{descriptor}", flags)
-        except OSError:  # another system, or somebody else's terminal
+        except OSError:  # another system, or a terminal of another user
             pass
     return os.dup(descriptor)

@@ -1,9 +1,9 @@
-"""The two ways in which clients speak MCP: after a handshake, or without one.
+"""The two ways to speak MCP: with a handshake, or without one. No I/O.
 
-Up to 2025-11-25 a client introduces itself once, and its requests belong together.
-Since 2026-07-28 each request says in its ``_meta`` who asks and in which version, and
-has nothing to do with the one before it. A connection is of the one way or the other,
-as its first request says. No I/O.
+In versions up to 2025-11-25 a client introduces itself once, with ``initialize``, and
+its requests belong to one session. Since 2026-07-28 the ``_meta`` of each request names
+the client and the version, and a request has nothing to do with the one before it. The
+first request of a connection decides which of the two ways all of it uses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERVER: Final = _OF_MCP + "serverInfo"
 SUBSCRIPTION: Final = _OF_MCP + "subscriptionId"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
-# What one of the ways has and the other has not.
+# The methods that exist in only one of the two ways.
 _ONLY_HANDSHAKE: Final = frozenset(
     {
         "initialize",
@@ -47,8 +47,9 @@ _ONLY_HANDSHAKE: Final = frozenset(
 )
 _ONLY_STATELESS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
-# How long an answer stays good, milliseconds, and whether for everybody. The lists
-# of tools and templates do not change while a server runs.
+# How long an answer stays valid (milliseconds), and for whom it may be cached
+# ("public" means every client). The lists of tools and templates do not change while a
+# server runs.
 FRESH: Final[Mapping[str, tuple[int, str]]] = {
     "server/discover": (300_000, "public"),
     "tools/list": (300_000, "public"),
@@ -60,19 +61,19 @@ FRESH: Final[Mapping[str, tuple[int, str]]] = {
 
 
 def is_stateless(params: Mapping[str, Any]) -> bool:
-    """Whether a request speaks for itself: it names a version in its ``_meta``."""
+    """Return whether a request needs no handshake: its ``_meta`` names a version."""
     meta = params.get("_meta")
     return isinstance(meta, Mapping) and VERSION in meta
 
 
 def check(method: str, *, stateless: bool) -> None:
-    """Raises `RpcError` for a method that this way of speaking does not have."""
+    """Raise `RpcError` for a method that this way of speaking does not have."""
     if method in (_ONLY_HANDSHAKE if stateless else _ONLY_STATELESS):
         raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
 
 
 def server_info(dispatch: Dispatch, version: str) -> dict[str, Any]:
-    """Who answers."""
+    """Return the name, version and title of the server."""
     offer = dispatch.offer
     info = {"name": offer.name, "version": version}
     return info | {"title": offer.title} if offer.title else info
@@ -81,13 +82,14 @@ def server_info(dispatch: Dispatch, version: str) -> dict[str, Any]:
 def shake_hands(
     dispatch: Dispatch, info: Mapping[str, Any], params: Mapping[str, Any]
 ) -> tuple[Client, dict[str, Any]]:
-    """A client that introduces itself, and the answer to ``initialize``.
+    """Return the client that ``initialize`` introduces, and the answer to it.
 
-    A version that is not known is answered by the newest one; the client leaves if
-    that will not do. Without ``capabilities`` it has none (seed 002's own example).
+    A version that the server does not know is answered with the newest one that it
+    does; the client disconnects if it cannot use that. A client that sends no
+    ``capabilities`` has none, since an example in seed 002 sends none.
 
     Raises:
-      RpcError: naming what is wrong.
+      RpcError: if a parameter has the wrong type; the message names it.
     """
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
@@ -107,10 +109,11 @@ def shake_hands(
 
 
 def envelope(params: Mapping[str, Any]) -> Client:
-    """Who sends a request that speaks for itself.
+    """Return the client that sends a request without a handshake.
 
     Raises:
-      RpcError: naming what its ``_meta`` lacks, or the versions that there are.
+      RpcError: if ``_meta`` lacks a key (named in the message), or names a version
+        that is not supported (the error's data lists the supported ones).
     """
     meta = params.get("_meta")
     if not isinstance(meta, Mapping):
@@ -127,7 +130,7 @@ def envelope(params: Mapping[str, Any]) -> Client:
 
 
 def unsupported(requested: object) -> RpcError:
-    """The answer to whoever speaks another version without a handshake."""
+    """Return the error for a client without a handshake that speaks another version."""
     data: dict[str, Any] = {"supported": list(STATELESS)}
     if isinstance(requested, str):
         data["requested"] = requested
@@ -135,7 +138,7 @@ def unsupported(requested: object) -> RpcError:
 
 
 def discovery(dispatch: Dispatch) -> dict[str, Any]:
-    """The answer to ``server/discover``."""
+    """Return the answer to ``server/discover``."""
     answer: dict[str, Any] = {
         "supportedVersions": list(STATELESS),
         "capabilities": dispatch.capabilities,
@@ -146,10 +149,10 @@ def discovery(dispatch: Dispatch) -> dict[str, Any]:
 
 
 def interests(params: Mapping[str, Any]) -> tuple[PendingNotifications, dict[str, Any]]:
-    """What ``subscriptions/listen`` wants to hear of, and what of that it will.
+    """Return the changes that ``subscriptions/listen`` asks for, and the part accepted.
 
     Raises:
-      RpcError: naming what is wrong.
+      RpcError: if a parameter has the wrong type; the message names it.
     """
     wanted = params.get("notifications")
     if not isinstance(wanted, Mapping):
@@ -161,7 +164,7 @@ def interests(params: Mapping[str, Any]) -> tuple[PendingNotifications, dict[str
         wrong = "params.notifications.resourceSubscriptions must be a list of strings"
         raise RpcError(INVALID_PARAMS, wrong)
     if len(uris) > MOST_SUBSCRIPTIONS:
-        raise RpcError(INVALID_PARAMS, f"{MOST_SUBSCRIPTIONS} subscriptions is all")
+        raise RpcError(INVALID_PARAMS, f"at most {MOST_SUBSCRIPTIONS} subscriptions")
     lists = wanted.get("resourcesListChanged") is True
     honored: dict[str, Any] = {"resourcesListChanged": True} if lists else {}
     if uris:
@@ -172,7 +175,7 @@ def interests(params: Mapping[str, Any]) -> tuple[PendingNotifications, dict[str
 def complete(
     method: str, result: Mapping[str, Any], info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A result as a client without a handshake must have it."""
+    """Return a result with the fields that a client without a handshake requires."""
     written: dict[str, Any] = {"resultType": "complete", **result}
     if method in FRESH:
         milliseconds, scope = FRESH[method]
@@ -184,7 +187,11 @@ def complete(
 
 
 def error(refused: RpcError, *, stateless: bool) -> dict[str, Any]:
-    """An error as JSON-RPC writes it. One code was taken out of use in 2026."""
+    """Return an error as JSON-RPC writes it.
+
+    The code for a resource that is not found was retired in 2026, so a client without a
+    handshake gets "invalid params" instead.
+    """
     retired = stateless and refused.code == RESOURCE_NOT_FOUND
     written: dict[str, Any] = {
         "code": INVALID_PARAMS if retired else refused.code,

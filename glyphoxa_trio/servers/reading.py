@@ -1,4 +1,4 @@
-"""The requests about resources: what there is, what it says, who is told of changes."""
+"""The requests about resources: list, read and subscribe."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .request import (
 
 MOST_SUBSCRIPTIONS: Final = 256  # of one client
 
-# What the client can mend; anything else is no fault of its request.
+# The codes of errors that the client can correct; any other is an internal error.
 _CODES: Final = {"NotFound": RESOURCE_NOT_FOUND, "InvalidArgument": INVALID_PARAMS}
 
 
 def resource_methods(
     resources: Resources,
 ) -> dict[str, Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]]:
-    """What answers them, by its name in MCP."""
+    """Return the functions that answer the requests about resources, by MCP method."""
 
     async def listed(request: ClientRequest) -> Mapping[str, Any]:
         cursor = request.params.get("cursor")
@@ -54,7 +54,9 @@ def resource_methods(
         uri = request.text("uri")
         wanted = request.client.subscriptions
         if len(wanted) >= MOST_SUBSCRIPTIONS and uri not in wanted:
-            raise RpcError(INVALID_PARAMS, f"{MOST_SUBSCRIPTIONS} subscriptions is all")
+            raise RpcError(
+                INVALID_PARAMS, f"at most {MOST_SUBSCRIPTIONS} subscriptions"
+            )
         wanted.add(uri)
         return {}
 

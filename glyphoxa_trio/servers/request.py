@@ -1,4 +1,4 @@
-"""What is asked of a server, by whom, and the way back. No I/O."""
+"""A request to a server, the client that sent it, and the channel back. No I/O."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
 
 class RpcError(GlyphoxaError):
-    """The answer to a request that has no result."""
+    """An error that is answered in place of a result."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -39,17 +39,17 @@ class RpcError(GlyphoxaError):
 
 
 class Channel(Protocol):
-    """The way back to a client, for as long as one request of its runs."""
+    """The way back to a client, while one of its requests runs."""
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Raises nothing: a client that is gone is told nothing."""
+        """Send a notification. Raises nothing: a client that is gone gets none."""
         ...
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What the client answers.
+        """Send a request to the client, and return its result.
 
         Raises:
-          RpcError: if it refuses, or cannot be asked on this transport.
+          RpcError: if the client refuses, or cannot be asked on this transport.
         """
         ...
 
@@ -59,12 +59,12 @@ class Client:
     """One client, for as long as its session lasts.
 
     Args:
-      session: which one it is; empty for requests that have nothing to do with each
-        other.
-      version: of the protocol, as agreed on.
-      subscriptions: the URIs it wants to hear of.
-      log_level: from which on it wants to read our log; a request without a session
-        says so itself.
+      session: the id of the session; empty if the client's requests have nothing to do
+        with each other.
+      version: the version of the protocol, as agreed on.
+      subscriptions: the URIs of the resources that it subscribed to.
+      log_level: the lowest level of our log that it wants to read; a request without a
+        session carries the level itself.
     """
 
     session: str = ""
@@ -74,7 +74,7 @@ class Client:
     log_level: str = "info"
 
     def agree(self, version: str, capabilities: Mapping[str, Any]) -> None:
-        """A handshake, the first or another one: what it subscribed to stays."""
+        """Store the result of a handshake; the subscriptions stay."""
         self.version, self.capabilities = version, capabilities
 
     def read_log_from(self, level: str) -> None:
@@ -83,7 +83,7 @@ class Client:
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClientRequest:
-    """One question of a client's. ``params`` is an object of JSON, unchecked."""
+    """One request of a client. ``params`` is a JSON object, unchecked."""
 
     method: str
     params: Mapping[str, Any]
@@ -91,10 +91,10 @@ class ClientRequest:
     channel: Channel
 
     def text(self, name: str) -> str:
-        """A parameter that must be there, and be text.
+        """Return a parameter that must be there and be a string.
 
         Raises:
-          RpcError: naming it.
+          RpcError: if it is not; the message names it.
         """
         value = self.params.get(name)
         if not isinstance(value, str):
@@ -102,14 +102,14 @@ class ClientRequest:
         return value
 
     def meta(self, name: str) -> Any:
-        """What the request says of itself, unchecked; None if it does not."""
+        """Return an entry of the request's ``_meta``, unchecked; None if absent."""
         meta = self.params.get("_meta")
         return meta.get(name) if isinstance(meta, Mapping) else None
 
     async def progress(
         self, progress: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Tell the client how far this is, if it wants to know."""
+        """Send the progress of this request to the client, if it asked for that."""
         token = self.meta("progressToken")
         if not isinstance(token, int | str) or isinstance(token, bool):
             return
@@ -121,7 +121,7 @@ class ClientRequest:
         await self.channel.notify("notifications/progress", told)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
-        """Tell the client's log, if it wants to read of such things.
+        """Send a line to the client's log, if it wants to read that level.
 
         Args:
           level: one of `LEVELS`.
@@ -135,5 +135,5 @@ class ClientRequest:
         await self.channel.notify("notifications/message", told)
 
 
-# In a handler: the request that it answers, for progress, logs and questions.
+# Within a handler: the request that it answers, for progress, logs and questions.
 ASKED: Final[ContextVar[ClientRequest]] = ContextVar("ASKED")

@@ -1,7 +1,7 @@
-"""One call of a tool, to the answer that a client gets.
+"""Running one tool call until the client has its answer.
 
-Handlers are foreign code (D3a): they run as flights, so that one which does not stop
-when its time is over does not keep the answer back.
+Handlers are foreign code. They run as tasks that a caller may leave behind, so that one
+which does not stop when its time is over does not delay the answer.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _log = logging.getLogger(__name__)
 async def run(
     flights: SharedTasks, tool: Tool, arguments: Mapping[str, Any], context: CallContext
 ) -> Mapping[str, Any]:
-    """What the handler says by its deadline, or why it does not, as a CallToolResult.
+    """Return the handler's answer, or the reason for none, as a CallToolResult.
 
-    Cancelled, it cancels the handler and waits for nobody.
+    The call ends at the deadline of ``context``. If cancelled, cancels the handler and
+    does not wait for it to end.
     """
     try:
         flight = _launch(flights, tool, arguments, context)
@@ -87,6 +88,10 @@ def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
 
 
 def crashed(tool: Tool, error: BaseException) -> Mapping[str, Any]:
-    """A bug costs its call. What it says may be secret: it is for our own log."""
+    """Log a bug in a handler, and return the answer to its call.
+
+    The answer names only the type of the exception: its message may be secret, and is
+    for our own log.
+    """
     _log.error("%s crashed", tool.key, exc_info=error)
     return serialize.refused(f"{tool.key}: {type(error).__name__}", "Internal")

@@ -1,6 +1,6 @@
-"""Our tools and their answers as MCP writes them. No I/O.
+"""The MCP form of our tools, resources and answers. No I/O.
 
-Latencies go into ``_meta`` (G20), so that another runtime knows a tool's tier
+Latencies are written into ``_meta``, so that another runtime knows a tool's tier
 before it has called it.
 """
 
@@ -18,15 +18,17 @@ from glyphoxa_trio.tools.tier import Tier
 from .definition import Content, Resource, ResourceTemplate
 
 PREFIX: Final = "glyphoxa/"
-# What a caller elsewhere may need beyond a tool's own limit, which the server keeps:
-# without it, 20 ms would be over before a network has carried the answer.
+# Seconds that a remote caller may need beyond a tool's own limit, which the server
+# keeps: without them, a limit of 20 ms would be over before the network has carried the
+# answer.
 ON_THE_WAY: Final = 1.0  # seconds
 
-_TEXT: Final = json.JSONEncoder(ensure_ascii=False)  # to make one costs a use of it
+# making an encoder takes as long as using it once
+_TEXT: Final = json.JSONEncoder(ensure_ascii=False)
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:
-    """A tool in the answer to ``tools/list``."""
+    """Return a tool as an entry of the answer to ``tools/list``."""
     definition = tool.definition
     schema = dict(definition.parameters)
     if definition.examples:
@@ -66,8 +68,11 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
 
 
 def answer(result: ToolResult) -> dict[str, Any]:
-    """A CallToolResult. Data goes into a text block as well, for clients that read
-    nothing else."""
+    """Return a result as a CallToolResult.
+
+    Structured data is written into a text block as well, for clients that read nothing
+    else.
+    """
     content: list[dict[str, Any]] = [
         {"type": "text", "text": text} for text in result.text
     ]
@@ -87,7 +92,7 @@ def answer(result: ToolResult) -> dict[str, Any]:
 
 
 def refused(message: str, code: str | None) -> dict[str, Any]:
-    """A CallToolResult that says no; programs read the code."""
+    """Return a CallToolResult for a refusal; the code is for programs."""
     written: dict[str, Any] = {
         "content": [{"type": "text", "text": message}],
         "isError": True,
@@ -98,7 +103,7 @@ def refused(message: str, code: str | None) -> dict[str, Any]:
 
 
 def too_late() -> dict[str, Any]:
-    """A CallToolResult for a call that was cut off at its limit."""
+    """Return a CallToolResult for a call that was cut off at its limit."""
     return refused("the time for this call is over", "DeadlineExceeded")
 
 
@@ -111,7 +116,7 @@ def _media(item: Media) -> dict[str, Any]:
 
 
 def resource_entry(resource: Resource | ResourceTemplate) -> dict[str, Any]:
-    """A resource in a list, or a template in that of templates."""
+    """Return a resource or template as an entry of its list."""
     template = isinstance(resource, ResourceTemplate)
     entry = {
         "uriTemplate" if template else "uri": resource.uri,

@@ -1,7 +1,7 @@
-"""A server on stdin and stdout: one message a line, nothing else on stdout.
+"""A server on stdin and stdout: one message a line, and nothing else on stdout.
 
-It answers at once and alone, without the SDK, whose import takes longer than all
-of this: `dispatch` says what, `peer` when.
+It works without the SDK, whose import takes longer than all of this: `dispatch` answers
+the requests, `peer` schedules them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ async def serve_stdio(
     incoming: trio.abc.ReceiveStream,
     outgoing: trio.abc.SendStream,
 ) -> None:
-    """Serve the client behind two streams until it hangs up.
+    """Serve the client behind two streams until it disconnects.
 
     Args:
-      version: of this program.
-      incoming, outgoing: as `own_stdio` gives them.
+      version: the version of this program.
+      incoming, outgoing: the streams that `own_stdio` yields.
     """
     peer = Peer(dispatch, version)
     async with trio.open_nursery() as nursery:
@@ -33,8 +33,8 @@ async def serve_stdio(
 
 
 async def _warm(peer: Peer, dispatch: Dispatch) -> None:
-    """What the first call needs, prepared while the client reads who answers."""
+    """Compile the schemas while the client reads the first answer."""
     await peer.asked.wait()
-    # Abandoned at the end: an import cannot be stopped, and nobody needs it.
-    # Not abandoned: a thread in a library's compiled code must not outlive the program.
+    # Not abandoned when cancelled: a thread in a library's compiled code must not
+    # outlive the program.
     await trio.to_thread.run_sync(dispatch.warm)

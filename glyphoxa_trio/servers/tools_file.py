@@ -1,4 +1,4 @@
-"""The tools of a Python file, as an offer."""
+"""The tools of a Python file, as a server."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .definition import ServerDefinition
 
 @attrs.frozen
 class ToolsOfFile:
-    """Every `Tool` that a Python file has when it has been run, by its order."""
+    """A server with every `Tool` that a Python file defines, in its order."""
 
     path: Path
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """None."""
+        """Add no options."""
 
     @asynccontextmanager
     async def open_offer(
@@ -34,11 +34,10 @@ class ToolsOfFile:
 
 
 def tools_of(path: Path) -> list[Tool]:
-    """The tools of a file, which is run for that, with its folder in front of
-    ``sys.path``.
+    """Run a Python file, with its folder first in ``sys.path``, and return its tools.
 
     Raises:
-      ValueError: if it cannot be run, or has none.
+      ValueError: if it does not exist, does not run, or defines no tool.
     """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -48,9 +47,9 @@ def tools_of(path: Path) -> list[Tool]:
     sys.path.insert(0, str(path.parent.absolute()))
     try:
         spec.loader.exec_module(module)
-    except Exception:  # border: it is its author's code
+    except Exception:  # border: the file is its author's code
         raise ValueError(f"{path} does not run:\n{traceback.format_exc()}") from None
     found = [value for value in vars(module).values() if isinstance(value, Tool)]
     if not found:
-        raise ValueError(f"{path} has no tool; glyphoxa_trio.tool makes one")
+        raise ValueError(f"{path} defines no tool; make one with glyphoxa_trio.tool")
     return list({id(tool): tool for tool in found}.values())

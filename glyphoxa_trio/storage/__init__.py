@@ -1,12 +1,12 @@
-"""L1, what outlives a process: SQLite files, by APSW.
+"""Layer 1, data that outlives a process: SQLite files, by APSW.
 
-`database` is what every store in a file shares: open, bring up to date, change as a
-whole, copy. `measurements` is one such store; its file is used by the host's
-`History`, and read by whoever rehearses with what was measured.
+`database` is shared by all stores in files: it opens a file, migrates it, changes it in
+transactions, and copies it. `measurements` is one such store; the host's `History` uses
+its file, and rehearsals read it.
 
-All of it blocks on the disk, so it belongs into a worker thread of trio's. APSW has
-a mode of its own for trio, whose thread cannot be left to itself: a disk that hangs
-would hold up the end of the process.
+All of it blocks on the disk and must run in a worker thread. APSW has a mode of its own
+for trio, but its thread cannot be abandoned: a disk that hangs would delay the end of
+the process.
 
-APSW is imported by the modules that need it, so whoever does without pays nothing.
+Only the modules that need APSW import it, so nothing else pays for that.
 """

@@ -1,8 +1,8 @@
-"""An SQLite file that is ours: opened, brought up to date, changed as a whole.
+"""Our SQLite files: opened, migrated, and changed in transactions.
 
-A process may be killed at any moment: what was committed is there when the file is
-opened next. A machine that loses its power may lose the last commits, and nothing
-else. Several processes may use one file.
+A process may be killed at any moment: everything committed is there when the file is
+opened again. A machine that loses power may lose the last commits, but nothing else.
+Several processes may use one file.
 
     database = open_database(path, SCHEMA)
     with database.changing() as connection:
@@ -24,20 +24,20 @@ import attrs
 
 from .errors import StorageError, StorageFull, UnusableFile
 
-# How long to wait for another process that writes, seconds.
+# Seconds to wait for another process that writes.
 PATIENCE: Final = 2.0
 _PAUSE: Final = 0.02
 
 
 @attrs.frozen(kw_only=True)
 class Schema:
-    """What is in a file, and how it came to be so.
+    """The layout of a file, and the migrations that lead to it.
 
     Args:
-      what: in a word or two, for errors.
+      what: the content of the file in a word or two, for errors.
       mark: SQLite's application id, which tells our files from others.
-      migrations: SQL; the n-th brings a file from version n to n+1. They are only
-        ever added to.
+      migrations: SQL; the n-th brings a file from version n to n+1. New ones are only
+        ever appended.
     """
 
     what: str
@@ -47,17 +47,17 @@ class Schema:
 
 @attrs.frozen(eq=False)
 class Database:
-    """An open file. One thread at a time."""
+    """An open file, for one thread at a time."""
 
     path: Path
     connection: apsw.Connection
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """What is read in the block is of one moment.
+        """Read from a snapshot of the file, for the length of the block.
 
         Raises:
-          StorageError: if it cannot be.
+          StorageError: if the file cannot be read.
         """
         with translated(self.path):
             self.connection.execute("begin")
@@ -68,7 +68,7 @@ class Database:
 
     @contextmanager
     def changing(self) -> Iterator[apsw.Connection]:
-        """Everything in the block, or nothing of it. Waits for other writers.
+        """Make all changes of the block, or none of them. Waits for other writers.
 
         Raises:
           StorageError: if nothing was changed.
@@ -82,7 +82,7 @@ class Database:
                 self._end("rollback")
 
     def close(self) -> None:
-        """Raises `StorageError`; the file is closed all the same."""
+        """Close the file; it is closed even if this raises `StorageError`."""
         with translated(self.path):
             self.connection.close(force=True)
 
@@ -95,9 +95,9 @@ class Database:
 def open_database(
     path: Path, schema: Schema, *, patience: float = PATIENCE
 ) -> Database:
-    """Open a file, or make it; older versions are brought up to date.
+    """Open a file, or create it; older versions are migrated.
 
-    A new file is for its owner only.
+    A new file is readable for its owner only.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema, or of a newer version.
@@ -107,9 +107,9 @@ def open_database(
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
-                # Made by SQLite it would be as readable as any file. Only a new one
-                # may be opened by hand: closing it gives up every lock that the
-                # process has on it.
+                # SQLite would create it with the usual permissions. Only a new file may
+                # be opened by hand: closing it gives up every lock that the process has
+                # on it.
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror or error}") from None
@@ -119,8 +119,8 @@ def open_database(
             if connection.readonly("main"):
                 raise StorageError(f"{path}: it can be read, but not written")
             _bring_up_to_date(connection, path, schema)
-            # Without a log of its own, a file may be torn by a loss of power unless
-            # everything is waited for.
+            # Without a write-ahead log, a loss of power may damage the file unless
+            # every write is waited for.
             careful = "normal" if _in_wal_mode(connection, patience) else "full"
             connection.pragma("synchronous", careful)
             connection.pragma("foreign_keys", True)
@@ -131,7 +131,7 @@ def open_database(
 
 
 def open_in_memory(schema: Schema) -> Database:
-    """A database that nobody else can open, and that goes with the process."""
+    """Return a database in memory: private to the caller, and lost with the process."""
     path = Path(":memory:")
     with translated(path):
         connection = apsw.Connection(":memory:")
@@ -141,17 +141,18 @@ def open_in_memory(schema: Schema) -> Database:
 
 
 def open_to_read(path: Path, schema: Schema, *, oldest: int | None = None) -> Database:
-    """Open a file that is there, as it is, and change nothing.
+    """Open an existing file as it is, without changing it.
 
     Args:
       oldest: the oldest version that the caller can read; None if only the newest.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema or of another version.
-      StorageError: if it is not there, or cannot be read now.
+      StorageError: if it does not exist, or cannot be read now.
     """
     with translated(path):
-        # Where writing is allowed it is opened for that, to tidy up behind itself.
+        # Opened for writing where that is allowed, so that SQLite can remove its log
+        # files.
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(round(PATIENCE * 1000))
@@ -166,12 +167,12 @@ def open_to_read(path: Path, schema: Schema, *, oldest: int | None = None) -> Da
 
 
 def backup(database: Database, to: Path) -> None:
-    """A copy as of now in the place of ``to``, whole or not at all.
+    """Write a copy of the present state to ``to``, whole or not at all.
 
-    Others may go on using the file.
+    Other programs may use the file meanwhile.
 
     Raises:
-      StorageError: if it could not be made; what was at ``to`` is as it was.
+      StorageError: if it could not be made; a file at ``to`` is unchanged then.
     """
     beside = to.with_name(f".{to.name}.{token_hex(8)}.new")
     try:
@@ -190,15 +191,19 @@ def backup(database: Database, to: Path) -> None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """What APSW raises, as errors of ours that name the file."""
+    """Translate APSW's errors into ours, which name the file."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise UnusableFile(f"{path}: it is damaged, or no database: {error}") from error
+        raise UnusableFile(
+            f"{path}: it is damaged, or not a database: {error}"
+        ) from error
     except apsw.SQLError as error:
-        raise UnusableFile(f"{path}: it is not laid out as it says: {error}") from error
+        raise UnusableFile(
+            f"{path}: its layout does not fit its version: {error}"
+        ) from error
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise StorageError(f"{path}: somebody else is using it") from error
+        raise StorageError(f"{path}: another program is using it") from error
     except apsw.ReadOnlyError as error:
         raise StorageError(f"{path}: it can be read, but not written") from error
     except apsw.CantOpenError as error:
@@ -210,18 +215,18 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _version(connection: apsw.Connection, path: Path, schema: Schema) -> int:
-    """How far along the file is; 0 for a new one.
+    """Return the version of the file; 0 for a new one.
 
     Raises:
-      UnusableFile: if it is not one of ours, or ahead of us.
+      UnusableFile: if it is not one of ours, or of a newer version.
     """
-    with connection:  # of one moment, since others may be making the file
+    with connection:  # a snapshot, since another process may be creating the file
         mark = connection.pragma("application_id")
         version = connection.pragma("user_version")
         changes = connection.pragma("schema_version")
     if mark != schema.mark:
         if mark or version or changes:
-            raise UnusableFile(f"{path}: it is no file of {schema.what}")
+            raise UnusableFile(f"{path}: it is not a file of {schema.what}")
         return 0
     newest = len(schema.migrations)
     if not isinstance(version, int) or not 0 <= version <= newest:
@@ -237,7 +242,7 @@ def _bring_up_to_date(connection: apsw.Connection, path: Path, schema: Schema) -
         return
     connection.execute("begin immediate")
     try:
-        # Somebody else may have been faster.
+        # Another process may have migrated it meanwhile.
         for migration in schema.migrations[_version(connection, path, schema) :]:
             connection.execute(migration)
         connection.pragma("application_id", schema.mark)
@@ -250,14 +255,16 @@ def _bring_up_to_date(connection: apsw.Connection, path: Path, schema: Schema) -
 
 
 def _in_wal_mode(connection: apsw.Connection, patience: float) -> bool:
-    """Readers and a writer at once; a file system that cannot do it does without,
-    which is False."""
+    """Switch to a write-ahead log, so that reads and a write can run at once.
+
+    Returns False on a file system that cannot do it.
+    """
     last = time.monotonic() + patience
     while True:
         try:
             return bool(connection.pragma("journal_mode", "wal") == "wal")
         except apsw.BusyError:
-            # For this lock SQLite itself does not wait.
+            # SQLite itself does not wait for this lock.
             if time.monotonic() > last:
                 raise
             time.sleep(_PAUSE)

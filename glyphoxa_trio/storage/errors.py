@@ -1,4 +1,4 @@
-"""What goes wrong with files, by what can be done about it. Needs no APSW."""
+"""The errors of files, by what the caller can do about them. Needs no APSW."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from glyphoxa_trio.errors import GlyphoxaError
 
 
 class StorageError(GlyphoxaError):
-    """A file could not be read or written; later it may be. Names the file."""
+    """A file could not be read or written, but perhaps later. Names the file."""
 
 
 class UnusableFile(StorageError):
-    """The file is damaged, somebody else's, or of a newer version. It was left as
-    it is, and to try again is of no use."""
+    """The file is damaged, of another program, or of a newer version.
+
+    It was left as it is, and trying again is of no use.
+    """
 
 
 class StorageFull(StorageError):

@@ -1,8 +1,7 @@
-"""The file of measurements: the last calls of every tool, by where it runs (G25).
+"""The file of measurements: the last calls of every tool, by the place where it runs.
 
-Several processes may write into one file: each adds what it measured, and the
-newest of all of them stay. What is newest is told by the order of writing, since
-clocks may be put back.
+Several processes may write into one file: each adds its measurements, and the newest of
+all of them are kept. "Newest" means the order of writing, since clocks may be set back.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from glyphoxa_trio.tools.window import SampleKind
 from .database import Database, Schema, open_database, open_to_read
 from .errors import UnusableFile
 
-# All tools together; beyond that the oldest go. About 2 MB, and a fifth of a second
-# of the start.
+# Of all tools together; beyond that the oldest are removed. It is about 2 MB, and a
+# fifth of a second of the start.
 MOST_SAMPLES: Final = 50_000
 
 _NAMED: Final = {kind.value: kind for kind in SampleKind}
@@ -56,8 +55,8 @@ SCHEMA: Final = Schema(
         ) strict;
         create index sample_of on sample (place, id);
         """,
-        # Version 1 counted as latency also the time in which a server started or a
-        # call waited for its turn, and an event loop that was late cut healthy calls.
+        # Version 1 also counted as latency the time in which a server started or a call
+        # waited for its turn; and calls were cut because the event loop was late.
         f"""
         delete from sample where {_NOT_THE_TOOLS};
         {_DROP_EMPTY};
@@ -83,20 +82,20 @@ _TRIM_ALL: Final = """
 
 @attrs.frozen(eq=False)
 class MeasurementFile:
-    """An open file of measurements. Blocks on the disk; one thread at a time."""
+    """An open file of measurements. Blocks on the disk; for one thread at a time."""
 
     _database: Database
 
     @classmethod
     def open(cls, path: Path) -> MeasurementFile:
-        """Raises as `open_database`."""
+        """Open the file. Raises the errors of `open_database`."""
         return cls(open_database(path, SCHEMA))
 
     def load(self, since: float, until: float) -> list[Measured]:
-        """What was measured between two moments of Unix time, oldest first.
+        """Return the measurements between two moments of Unix time, oldest first.
 
         Raises:
-          UnusableFile: if there is something in it that nobody can have measured.
+          UnusableFile: if the file holds an impossible measurement.
           StorageError: if it cannot be read.
         """
         with self._database.reading() as connection:
@@ -106,7 +105,7 @@ class MeasurementFile:
             return _measured(rows, self._database.path)
 
     def write(self, batch: Sequence[Measured], *, keep: int) -> None:
-        """Add these, all or none; of each tool the last ``keep`` stay.
+        """Add measurements, all or none; of each tool the last ``keep`` stay.
 
         Raises:
           StorageError: if nothing was added.
@@ -143,7 +142,7 @@ class MeasurementFile:
                 connection.execute(_DROP_EMPTY)
 
     def forget(self, places: Iterable[ToolPlace]) -> int:
-        """Remove the samples of these tools, all or nothing; returns how many.
+        """Remove the samples of these tools, all or none; return how many there were.
 
         Raises:
           StorageError: if nothing was removed.
@@ -167,10 +166,10 @@ class MeasurementFile:
 
 @attrs.frozen
 class Latencies:
-    """What was measured of one tool, seconds, oldest first.
+    """The measured latencies of one tool in seconds, oldest first.
 
-    ``ended`` are calls that were measured to their end, by themselves or at the
-    limit of their tool or server; ``cut`` lasted longer than these times.
+    ``ended`` are calls that were measured to their end: they returned, or reached the
+    limit of their tool or server. ``cut`` are calls that took longer than these times.
     """
 
     ended: tuple[float, ...] = ()
@@ -178,14 +177,14 @@ class Latencies:
 
 
 def read_latencies(path: Path) -> dict[tuple[str, str], Latencies]:
-    """The latencies in a file, however old, by environment and key.
+    """Return the latencies in a file, however old, by environment and key.
 
-    Where several servers had one name in one environment, those of the server that
+    If several servers had one name in one environment, returns those of the server that
     was measured last. Blocks on the disk; changes nothing.
 
     Raises:
       UnusableFile: if it is no file of measurements, damaged, or newer.
-      StorageError: if it is not there, or cannot be read now.
+      StorageError: if it does not exist, or cannot be read now.
     """
     database = open_to_read(path, SCHEMA, oldest=1)
     try:
@@ -215,12 +214,12 @@ def read_latencies(path: Path) -> dict[tuple[str, str], Latencies]:
 
 
 def _text(name: str) -> str:
-    """A server may name a tool by half a surrogate pair, which no file takes."""
+    """Escape half a surrogate pair, which a tool's name may hold but a file cannot."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _measured(rows: Iterable[Any], path: Path) -> list[Measured]:
-    """The file checks what it is given; a disk that forgets has no such scruples."""
+    """Check and convert rows: a failing disk can change them."""
     places: dict[tuple[str, str, str], ToolPlace] = {}
     found: list[Measured] = []
     for environment, origin, key, name, seconds, at, probe in rows:
@@ -228,7 +227,7 @@ def _measured(rows: Iterable[Any], path: Path) -> list[Measured]:
         told = isinstance(seconds, float) and 0 <= seconds < math.inf
         if kind is None or not told or not isinstance(at, float):
             what = f"{name!r}, {seconds!r}, {at!r}"
-            raise UnusableFile(f"{path}: it is damaged: nobody measured {what}")
+            raise UnusableFile(f"{path}: it is damaged: not a measurement: {what}")
         where = (environment, origin, key)
         place = places.get(where)
         if place is None:

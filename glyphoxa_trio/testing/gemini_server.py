@@ -10,9 +10,9 @@
         ...
     assert not server.violations
 
-What a model of the name takes is in `gemini.profiles`; anything else closes the
-socket, as the vendor does, and is noted in ``violations``. What its models say is
-the script's: see `voice.steps`.
+`gemini.profiles` has the input that a model of a name accepts. Anything else closes the
+socket, as the vendor does, and is noted in ``violations``. The script decides what the
+models say: see `voice.steps`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _PATH: Final = re.compile(
 
 @attrs.define(eq=False)
 class GeminiServer(Front[GeminiSession]):
-    """What its clients said so far, and what became of it."""
+    """A running server, and the messages that its clients have sent so far."""
 
     service: GeminiService = attrs.field(kw_only=True, repr=False)
     api_key: str | None = attrs.field(default=None, repr=False)
@@ -136,27 +136,27 @@ async def open_gemini_server(
 ) -> AsyncIterator[GeminiServer]:
     """Serve ``script`` until the block is left.
 
-    An error of the block leaves it as it is; one of the script ends the block, in an
+    An error of the block is raised as it is; one of the script ends the block, in an
     exception group.
 
     Args:
-      hears: what is understood of each utterance of a session, in order; or of its
-        PCM. Nothing, where there is no more.
-      traps: what happens once a certain message went over a socket.
-      handshakes: for each connection in order, what refuses it; None lets it in.
-      beside: fields that no client knows, in every message.
-      api_key: the only one that is good; None takes any.
-      profile: what the models take, whatever their name.
+      hears: the transcript of each utterance of a session, in order, or a function of
+        its PCM; empty after the last one.
+      traps: reactions to certain messages on a socket.
+      handshakes: a refusal for each connection, in order; None accepts it.
+      beside: fields that no client knows, added to every message.
+      api_key: the only accepted key; None accepts any.
+      profile: the input that the models accept, whatever their name.
       opens_after: seconds until a setup is complete.
       lifetime: seconds until a socket is closed, after a ``goAway`` with ``notice``.
       lag: seconds between the end of a generation and of its turn.
-      max_result: bytes of a ``toolResponse`` above which the service breaks (1011).
-      binary: frames are binary.
-      merged: what is said at once comes in one frame, as far as that can be.
+      max_result: bytes of a ``toolResponse`` above which the service fails (1011).
+      binary: whether frames are binary.
+      merged: whether messages sent at once come in one frame, as far as possible.
       grace: see `Service`.
-      tls: serve TLS; ``host`` is then the name of the certificate.
-      in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
-      records: what was sent and heard is kept.
+      tls: serve TLS; ``host`` is then the name in the certificate.
+      in_memory: no port; clients connect by `Front.dial`, so that time may be virtual.
+      records: whether sent and received messages are kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")

@@ -7,8 +7,8 @@
         ...  # at server.origin
     assert server.requests[0].headers["authorization"] == "Bearer t"
 
-A reply may be good, bad, late or none at all. `open_mcp_server` and
-`open_token_server` are made of it.
+A reply may be good, bad, late or missing. `open_mcp_server` and `open_token_server` are
+made from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STREAM: Final = {"Content-Type": "text/event-stream"}
 
 @attrs.frozen
 class ReceivedRequest:
-    """What a client sent. Names of ``headers`` are in small letters.
+    """A request of a client. Names of ``headers`` are in lower case.
 
     Args:
       message: the body, if it is a JSON object.
@@ -81,10 +81,10 @@ class EventStreamReply:
 
 @attrs.frozen
 class Pieces:
-    """A body that comes in pieces, ``pause`` seconds apart; it may have no end.
+    """A body that is sent in pieces, ``pause`` seconds apart; it may have no end.
 
     Args:
-      pieces: makes them, for each request anew.
+      pieces: makes the pieces, for each request anew.
     """
 
     pieces: Callable[[], Iterable[bytes]]
@@ -94,24 +94,24 @@ class Pieces:
 
 @attrs.frozen
 class RawBytes:
-    """These bytes in place of HTTP; then the connection is closed."""
+    """Bytes to send in place of HTTP; then the connection is closed."""
 
     data: bytes
 
 
 @attrs.frozen
 class NoAnswer:
-    """No answer at all, while the client waits."""
+    """No answer, while the client waits."""
 
 
 @attrs.frozen
 class CloseConnection:
-    """The connection is closed without an answer."""
+    """Closing the connection without an answer."""
 
 
 @attrs.frozen
 class LateReply:
-    """A reply after so many seconds."""
+    """A reply after some seconds."""
 
     seconds: float
     reply: Reply
@@ -131,7 +131,10 @@ Answer = Callable[[ReceivedRequest], Reply | Awaitable[Reply]]
 
 @attrs.define(eq=False)
 class HttpServer:
-    """What was asked so far. ``hangups`` are replies that their client left."""
+    """A running server, and its requests so far.
+
+    ``hangups`` counts the replies during which the client disconnected.
+    """
 
     origin: str
     requests: list[ReceivedRequest] = attrs.field(factory=list)
@@ -140,7 +143,7 @@ class HttpServer:
     _changed: trio.Condition = attrs.field(factory=trio.Condition, repr=False)
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        """Return once ``condition`` holds; looked at after every change here."""
+        """Return once ``condition`` is true; it is called after every change here."""
         async with self._changed:
             while not condition():
                 await self._changed.wait()
@@ -175,7 +178,7 @@ async def open_http_server(
 
 @attrs.define(eq=False)
 class _HttpConnection:
-    """One client's connection: requests, and their answers."""
+    """One client's connection: its requests, and their answers."""
 
     _client: HttpConnection
     _server: HttpServer
@@ -185,7 +188,7 @@ class _HttpConnection:
         await self._client.serve(self._one)
 
     async def _one(self) -> bool:
-        """Answer one request. False when the connection is over."""
+        """Answer one request. Return False when the connection is over."""
         asked = await self._client.request()
         if asked is None:
             return False
@@ -216,7 +219,7 @@ class _HttpConnection:
                     headers, body = {**_JSON, **headers}, json.dumps(body).encode()
                 length = {"Content-Length": str(len(body))}
                 head = _head(status, {**length, **headers})
-                # At once: a client that has read enough may leave.
+                # In one write, since a client that has read enough may disconnect.
                 await self._client.send(head, h11.Data(data=body), h11.EndOfMessage())
                 return True
             case Pieces(pieces, headers, pause):

@@ -5,10 +5,10 @@
         ...
     assert server.asked[0].prompt == "a tavern"
 
-A script is a list of replies, one per image, the last repeating for ever. A reply is
+A script is a list of replies, one per image; the last one repeats for ever. A reply is
 the bytes of an image, sent as ``b64_json``; `AsUrl`, sent as an address at which this
-server has it; or anything that `http_server` can answer. What is no request as the
-protocol has it gets the answer that the vendor would give, and takes no reply.
+server has it; or anything that `http_server` can answer. A request that breaks the
+protocol gets the vendor's answer, and takes no reply from the script.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS = {"prompt", "model", "n", "size", "response_format"}
 
 @attrs.frozen
 class AsUrl:
-    """An image at an address of this server, or whatever is there instead."""
+    """An image at an address of this server, or another reply in its place."""
 
     at: bytes | HttpReply
 
@@ -41,7 +41,7 @@ Reply = bytes | AsUrl | HttpReply
 
 @attrs.frozen(kw_only=True)
 class ImageRequest:
-    """An image that was asked for."""
+    """A request for an image."""
 
     prompt: str
     size: str | None
@@ -56,7 +56,7 @@ class _ImageRefused(Exception):
 
 @attrs.define(eq=False)
 class FakeImageServer:
-    """What was asked for so far, and what was ``refused`` instead, with why."""
+    """A running server, its requests so far, and the reasons of those ``refused``."""
 
     http: HttpServer
     asked: list[ImageRequest] = attrs.field(factory=list)
@@ -114,7 +114,7 @@ async def open_image_server(
 def _asked(
     request: ReceivedRequest, model: str | None, key: str | None, takes_format: bool
 ) -> ImageRequest:
-    """Raises `_ImageRefused` as the vendor's server would."""
+    """Parse a request. Raises `_ImageRefused` where the vendor's server would refuse it."""
     if request.path != "/v1/images/generations":
         raise _ImageRefused(404, f"no such path: {request.path}")
     if request.method != "POST":

@@ -1,4 +1,4 @@
-"""HTTP on loopback for servers that follow a script: all of it but the script."""
+"""HTTP on loopback for scripted servers: all of it but the script."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import h11
 
 import trio
 
-_RECEIVE: Final = 64 * 1024  # bytes asked of the socket at a time
+_RECEIVE: Final = 64 * 1024  # bytes read from the socket at a time
 
 
 @asynccontextmanager
 async def open_background() -> AsyncIterator[trio.Nursery]:
-    """A nursery whose tasks are cut when the block is left.
+    """Open a nursery whose tasks are cancelled when the block is left.
 
-    An error of the block leaves it as it is; one of a task ends the block, in an
+    An error of the block is raised as it is; one of a task ends the block, in an
     exception group.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
             yield nursery
-        except Exception as error:  # leaves the block as it is, not in a group
+        except Exception as error:  # raised as it is, not in a group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
@@ -36,9 +36,9 @@ async def open_background() -> AsyncIterator[trio.Nursery]:
 async def open_loopback(
     serve: Callable[[trio.SocketStream], Awaitable[None]],
 ) -> AsyncIterator[str]:
-    """Serve a free port of 127.0.0.1 until the block is left; yields the origin.
+    """Serve a free port of 127.0.0.1 until the block is left; yield the origin.
 
-    Errors are those of `open_background`.
+    Errors are raised as by `open_background`.
     """
     async with open_background() as nursery:
         yield f"http://127.0.0.1:{await listen(nursery, serve)}"
@@ -47,7 +47,7 @@ async def open_loopback(
 async def listen(
     nursery: trio.Nursery, serve: Callable[[trio.SocketStream], Awaitable[None]]
 ) -> int:
-    """Serve a free port of 127.0.0.1 in ``nursery``; returns the port."""
+    """Serve a free port of 127.0.0.1 in ``nursery``; return the port."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     nursery.start_soon(trio.serve_listeners, serve, listeners)
     port: int = listeners[0].socket.getsockname()[1]
@@ -56,7 +56,7 @@ async def listen(
 
 @attrs.define(eq=False)
 class HttpConnection:
-    """One client's connection: its requests as events, and answers as events."""
+    """One client's connection, with requests and answers as h11 events."""
 
     stream: trio.abc.Stream
     _http: h11.Connection = attrs.field(
@@ -64,16 +64,16 @@ class HttpConnection:
     )
 
     async def serve(self, one: Callable[[], Awaitable[bool]]) -> None:
-        """Answer request after request with ``one``, until that returns False."""
+        """Answer one request after the other with ``one``, until that returns False."""
         async with self.stream:
-            # A client that leaves between requests, or halfway through one, is
-            # nothing that a script has to know.
+            # A client that disconnects between requests, or halfway through one, does
+            # not concern the script.
             with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
                 while await one():
                     self._http.start_next_cycle()
 
     async def request(self) -> tuple[h11.Request, bytes] | None:
-        """The next request with its body; None if there is none."""
+        """Return the next request with its body; None if there is none."""
         head = await self._next()
         if not isinstance(head, h11.Request):
             return None
@@ -89,7 +89,11 @@ class HttpConnection:
     async def unless_left(
         self, play: Callable[[], Awaitable[bool]]
     ) -> tuple[bool, bool]:
-        """What ``play`` returns, False if it was cut; and whether the client left."""
+        """Run ``play``, cancelled if the client disconnects.
+
+        Returns the value of ``play``, False if it was cancelled; and whether the client
+        disconnected.
+        """
         left = whole = False
         async with trio.open_nursery() as nursery:
 
@@ -111,7 +115,7 @@ class HttpConnection:
 
     @property
     def is_done(self) -> bool:
-        """Whether both sides have said all, so that the next request may come."""
+        """True if both sides have finished, so that the next request may come."""
         return self._http.our_state is h11.DONE is self._http.their_state
 
     async def _next(self) -> object:

@@ -1,4 +1,4 @@
-"""One reply of the scripted model server: steps, in the words of a protocol."""
+"""One reply of the scripted model server: steps, written in a protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from .model_steps import (
 
 
 class Dialect(Protocol):
-    """How one reply is put into events of a stream; each is the text of them."""
+    """The way to write one reply as the events of a stream.
+
+    Each method returns their text.
+    """
 
     def text(self, piece: str) -> str: ...
 
@@ -37,7 +40,7 @@ class Dialect(Protocol):
     def call(
         self, name: str, arguments: str, *, given_id: str | None, fragments: int
     ) -> Iterable[str]:
-        """A call; without ``given_id`` it gets a good one."""
+        """Write a call; without ``given_id`` it gets a correct one."""
         ...
 
     def finish(self, reason: str | None, *, done: bool) -> str: ...
@@ -45,20 +48,20 @@ class Dialect(Protocol):
     def finish_as_usual(self) -> str: ...
 
     def failure(self, step: Fail) -> Any:
-        """The body of an answer that is an error."""
+        """Return the body of an answer that is an error."""
         ...
 
 
 @attrs.define(eq=False)
 class ModelReply:
-    """One reply on its way. Headers go out with the first thing said."""
+    """One reply being sent. The headers go out with the first event."""
 
     _send: Callable[[h11.Event], Awaitable[None]]
     _dialect: Dialect
     _begun: bool = attrs.field(default=False, init=False)
 
     async def play(self, steps: Sequence[Step]) -> bool:
-        """True if the answer came to its end, so that another may follow."""
+        """Send the steps; return True if the answer is complete."""
         for step in steps:
             match step:
                 case Fail():

@@ -14,7 +14,7 @@ from .model_steps import Fail, Think
 
 @attrs.define(eq=False)
 class ChatChunks:
-    """The words of one reply, the ``number``th of its server."""
+    """The events of one reply, the ``number``th of its server."""
 
     _model: str
     _request: Mapping[str, Any]
@@ -78,6 +78,6 @@ class ChatChunks:
 
 
 def pieces_of(text: str, count: int) -> list[str]:
-    """``text`` cut into ``count`` pieces of about the same length."""
+    """Cut ``text`` into ``count`` pieces of about the same length."""
     edges = [len(text) * i // count for i in range(count + 1)] if count else []
     return [text[a:b] for a, b in pairwise(edges)]

@@ -1,13 +1,13 @@
-"""Model servers that answer as real ones do, and refuse what real ones refuse.
+"""Model servers that answer as real ones do, and refuse the same requests.
 
     async with open_strict_server(KINDS["mistral"]) as server:
         model = ChatCompletions(model="m", base_url=server.base_url)
 
-Each kind is what its vendor documents of its requests and streams, in our own words:
-which fields it takes, in which order roles may come, how its chunks are cut. A request
-that it would refuse is refused with its status and its wording, and is noted in
-``refused``. Whatever passes is answered by a ``Speaker``: a word, or a call of a tool.
-Above 300 lines, because what a kind takes and how it streams are read side by side.
+Each kind follows its vendor's documentation of requests and streams, in our own words:
+which fields it accepts, in which order roles may come, how its chunks are cut. A
+request that it would refuse is refused with its status and its wording, and is noted in
+``refused``. An accepted one is answered by a ``Speaker``: a sentence, or a call of a
+tool. Above 300 lines, because the rules of a kind and its stream are read side by side.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ModelServerKind:
     """One kind of server.
 
     Args:
-      refuse: its answer to a request that it does not take; None if it takes it.
-      chunks: a reply as the bytes of its stream, piece by piece.
-      context: tokens that it takes, four characters each; None is no end.
-      full: how it says that a conversation is longer.
+      refuse: returns its answer to a request that it refuses; None if it accepts it.
+      chunks: returns a reply as the text of its stream, piece by piece.
+      context: tokens that it accepts, four characters each; None means no limit.
+      full: returns its answer to a conversation that is longer.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ModelServerKind:
 
 @attrs.define(eq=False)
 class StrictServer:
-    """What was taken and what was refused, in order of arrival."""
+    """A running server; accepted and refused requests, in order of arrival."""
 
     http: HttpServer
     kind: ModelServerKind
@@ -75,7 +75,7 @@ class StrictServer:
 
 
 def echo(body: Body) -> str | Call:
-    """Calls the first tool for a user who says "use", and else says a sentence."""
+    """Call the first tool if the user says "use it"; else say a sentence."""
     last = body["messages"][-1]
     tools = body.get("tools") or ()
     asked = last["role"] == "user" and last["content"].rstrip().endswith("use it")
@@ -88,7 +88,7 @@ def echo(body: Body) -> str | Call:
 async def open_strict_server(
     kind: ModelServerKind, speaker: Speaker = echo, *, models: Sequence[str] = ("m",)
 ) -> AsyncIterator[StrictServer]:
-    """A server of this kind on a free port of 127.0.0.1 until the block is left."""
+    """Run a server of this kind on a free port of 127.0.0.1 until the block is left."""
     made: list[StrictServer] = []
 
     def answer(request: ReceivedRequest) -> Reply:
@@ -139,7 +139,7 @@ _MESSAGE: Final = {
 
 
 def _odd_field(body: Body) -> tuple[int, str] | None:
-    """A field of a message that is not in the protocol's strict reading."""
+    """Return the first field of a message that the strict protocol does not have."""
     for at, message in enumerate(body["messages"]):
         odd = set(message) - _MESSAGE.get(message["role"], set())
         if odd:
@@ -148,7 +148,7 @@ def _odd_field(body: Body) -> tuple[int, str] | None:
 
 
 def _answered(body: Body) -> str:
-    """Why the calls and results of a conversation do not fit each other."""
+    """Return why calls and results do not match; "" if they do."""
     owed: list[str] = []
     for message in body["messages"]:
         if message["role"] == "tool":
@@ -165,11 +165,11 @@ def _answered(body: Body) -> str:
 
 
 def alternation(body: Body, *, tools: bool, system: bool = True) -> str:
-    """What a template says that wants the roles in turn; nothing if they are.
+    """Return the error of a template that wants alternating roles; "" if there is none.
 
     Args:
-      tools: calls and results may stand between; they do not count.
-      system: the first message may be the system's.
+      tools: whether calls and results may stand in between; they do not count.
+      system: whether the first message may be the system's.
     """
     messages = list(body["messages"])
     if messages and messages[0]["role"] == "system":
@@ -226,7 +226,7 @@ def _mistral(body: Body) -> Refusal | None:
 
 
 def _template(*, tools: bool, system: bool) -> Callable[[Body], Refusal | None]:
-    """llama.cpp with --jinja: what a template raises is an error of the server's."""
+    """Return the rules of llama.cpp with --jinja: a template's error has status 500."""
 
     def refuse(body: Body) -> Refusal | None:
         words = alternation(body, tools=tools, system=system) or _answered(body)

@@ -1,7 +1,7 @@
-"""A scripted reply as events of Anthropic's Messages, and what that server refuses.
+"""A scripted reply as events of Anthropic's Messages, and that server's refusals.
 
-It is as strict as the vendor is said to be, because one tool or one text that it does
-not take costs a whole request.
+It is as strict as the vendor's documentation says, because one tool or one text that
+the vendor does not accept makes a whole request fail.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VERSIONS: Final = ("2023-06-01", "2026-10-21")
 
 @attrs.define(eq=False)
 class MessageEvents:
-    """The words of one reply, the ``number``th of its server."""
+    """The events of one reply, the ``number``th of its server."""
 
     _model: str
     _request: Mapping[str, Any]
@@ -140,14 +140,14 @@ def _event(kind: str, **fields: Any) -> str:
 
 
 def error_body(status: int, *, message: str = "", **more: Any) -> dict[str, Any]:
-    """An error as this server words it."""
+    """Return an error as this server words it."""
     kind = _ERRORS.get(status, "api_error" if status >= 500 else _ERRORS[400])
     error = {"type": kind, "message": message} | more
     return {"type": "error", "error": error, "request_id": "req_scripted"}
 
 
 def refusal(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
-    """Why the server answers 400 to a request; empty if it does not."""
+    """Return why the server answers 400 to a request; "" if it does not."""
     if headers.get("anthropic-version") not in _VERSIONS:
         return "anthropic-version: header is required"
     return next(_faults(body), "")
@@ -253,7 +253,7 @@ def _block_faults(
 def _thinking_faults(
     body: Mapping[str, Any], messages: list[dict[str, Any]]
 ) -> Iterator[str]:
-    """In manual mode a turn that goes on must have begun with thoughts."""
+    """Check that, in manual mode, a turn that goes on began with thinking."""
     if (body.get("thinking") or {}).get("type") != "enabled":
         return
     if "temperature" in body:

@@ -10,14 +10,14 @@
         ...
     assert server.requests[1]["messages"][-1]["role"] == "tool"
 
-A script is a list of replies, one per request, the last repeating for ever; or
-a function of the request's body. A reply is one step or a list of steps, done in
-order, and is finished as the protocol wants unless a step ends it otherwise. So
-a model that never stops calling is a script of one `CallTools`, one that dies
-halfway ``[Say("Well, I"), Die()]``, one that never begins ``Hang()``.
+A script is a list of replies, one per request, of which the last one repeats for ever;
+or a function of the request's body. A reply is one step or a list of steps. They are
+done in order, and the reply is finished as the protocol requires unless a step ends it
+otherwise. So a model that never stops calling is a script of one `CallTools`, one that
+dies halfway is ``[Say("Well, I"), Die()]``, one that never begins is ``Hang()``.
 
-One script is served in both protocols: ``/v1/chat/completions`` is OpenAI's,
-``/v1/messages`` Anthropic's, which refuses what the vendor does.
+One script is served in both protocols: ``/v1/chat/completions`` is OpenAI's, and
+``/v1/messages`` is Anthropic's, which refuses the same requests as the vendor.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from .model_steps import Think as Think
 
 @attrs.define(eq=False)
 class ScriptedModelServer:
-    """What was asked so far, and what became of it.
+    """A running server, and its requests so far.
 
-    ``requests`` are the bodies and ``headers`` the headers of each request, in
-    order of arrival; ``refused`` says why others got no answer by the script;
-    ``connections`` were opened, and on ``hangups`` of them the
-    client left before the reply was over.
+    ``requests`` are the bodies and ``headers`` the headers of each request, in order of
+    arrival; ``refused`` has the reasons of those that were not answered by the script.
+    ``connections`` counts the connections, and ``hangups`` those on which the client
+    disconnected before the reply was over.
     """
 
     origin: str
@@ -80,7 +80,7 @@ class ScriptedModelServer:
                 await self._changed.wait()
 
     async def wait_hangups(self, count: int) -> None:
-        """Return once ``count`` replies were left by their client."""
+        """Return once clients have disconnected during ``count`` replies."""
         async with self._changed:
             while self.hangups < count:
                 await self._changed.wait()
@@ -106,11 +106,11 @@ async def open_model_server(
 ) -> AsyncIterator[ScriptedModelServer]:
     """Serve ``script`` on a free port of 127.0.0.1 until the block is left.
 
-    What runs then is cut. An error of the block leaves it as it is; an error of
-    a script that is a function ends the block, in an exception group.
+    Running replies are cancelled then. An error of the block is raised as it is; an
+    error of a script that is a function ends the block, in an exception group.
 
     Args:
-      api_key: who does not send it is answered 401.
+      api_key: a client that does not send it is answered 401.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
@@ -126,7 +126,7 @@ async def open_model_server(
 
 @attrs.define(eq=False)
 class _ModelConnection:
-    """One client's connection: requests, and replies by the script."""
+    """One client's connection: its requests, and replies by the script."""
 
     _client: HttpConnection
     _server: ScriptedModelServer
@@ -137,7 +137,7 @@ class _ModelConnection:
         await self._client.serve(self._one)
 
     async def _one(self) -> bool:
-        """Answer one request. False when the connection is over."""
+        """Answer one request. Return False when the connection is over."""
         asked = await self._client.request()
         if asked is None:
             return False
@@ -166,7 +166,7 @@ class _ModelConnection:
     def _refused(
         self, method: bytes, path: str, headers: dict[str, str], body: Any
     ) -> Fail | None:
-        """What no script is asked about."""
+        """Return the refusal of a request that the script does not see, or None."""
         messages = path.endswith("/messages")
         if method != b"POST" or not (messages or path.endswith("/chat/completions")):
             return _failure(404, f"no such path: {path}")

@@ -1,4 +1,4 @@
-"""What a scripted model server can be told to do: the steps of its replies."""
+"""The steps of a scripted model server's replies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class SayText:
-    """Text, word by word, ``every`` so many seconds; or in ``pieces`` of your own."""
+    """Text, word by word, one every ``every`` seconds; or in ``pieces`` of your own."""
 
     text: str = ""
     every: float = attrs.field(default=0.0, kw_only=True)
@@ -19,12 +19,12 @@ class SayText:
 
 @attrs.frozen
 class CallTools:
-    """Calls in parallel: (name, arguments), the arguments as data or as raw text.
+    """Parallel calls: (name, arguments), the arguments as data or as raw text.
 
     Args:
-      ids: as many as calls, repeated or empty as you like; None makes good ones.
-      fragments: into how many pieces the arguments are cut; 0 sends each call
-        whole, in one entry.
+      ids: as many as calls, also repeated or empty; None makes correct ones.
+      fragments: the number of pieces into which the arguments are cut; 0 sends each
+        call whole, in one entry.
     """
 
     calls: Sequence[tuple[str, Any]]
@@ -34,8 +34,10 @@ class CallTools:
 
 @attrs.frozen
 class Think:
-    """Thoughts in ``pieces``, signed where the protocol signs them; or, without
-    pieces, thoughts that nobody is shown."""
+    """Thoughts in ``pieces``, signed if the protocol signs them.
+
+    Without pieces, hidden thoughts.
+    """
 
     pieces: tuple[str, ...] = ()
     signature: str = "signed"
@@ -43,14 +45,14 @@ class Think:
 
 @attrs.frozen
 class RawText:
-    """Text of the event stream as it stands: comments, garbage, other dialects."""
+    """Text of the event stream as it is: comments, garbage, other dialects."""
 
     text: str
 
 
 @attrs.frozen
 class Pause:
-    """Nothing, for so many seconds."""
+    """Nothing, for some seconds."""
 
     seconds: float
 
@@ -62,7 +64,7 @@ class Hang:
 
 @attrs.frozen
 class Forever:
-    """The same text ``every`` so many seconds, until the client leaves."""
+    """The same text every ``every`` seconds, until the client disconnects."""
 
     text: str
     every: float = 0.01
@@ -70,18 +72,21 @@ class Forever:
 
 @attrs.frozen
 class Die:
-    """The connection is closed in the middle of things."""
+    """Closing the connection in the middle of the reply."""
 
 
 @attrs.frozen
 class Cut:
-    """The answer ends cleanly on the wire, but without its finish."""
+    """A clean end on the wire, but without the protocol's finish."""
 
 
 @attrs.frozen
 class Finish:
-    """The end, with a finish reason of your own, or none; ``done`` is ``[DONE]``, or
-    ``message_stop``. Reasons are those of chat completions, or the protocol's own."""
+    """The end, with a finish reason of your own, or none.
+
+    Reasons are those of chat completions, or the protocol's own. ``done`` is whether
+    ``[DONE]`` or ``message_stop`` follows.
+    """
 
     reason: str | None
     done: bool = True
@@ -89,7 +94,10 @@ class Finish:
 
 @attrs.frozen
 class Fail:
-    """An HTTP error in place of a stream; data is sent as JSON. The first step."""
+    """An HTTP error in place of a stream, as the first step.
+
+    Data is sent as JSON.
+    """
 
     status: int
     body: Any = attrs.field(factory=lambda: {"error": {"message": "scripted failure"}})

@@ -10,9 +10,9 @@
         ...
     assert not server.violations
 
-It keeps what the vendor keeps (items, owed calls, the active response, the session)
-and refuses what the vendor refuses; what the client must not do is noted in
-``violations``. What its models say is the script's: see `voice.steps`.
+It keeps the same state as the vendor (items, unanswered calls, the active response, the
+session) and refuses the same messages; forbidden messages of the client are noted in
+``violations``. The script decides what the models say: see `voice.steps`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PATH: Final = "/v1/realtime"
 
 @attrs.define(eq=False)
 class RealtimeServer(Front[RealtimeSession]):
-    """What its clients said so far, and what became of it."""
+    """A running server, and the messages that its clients have sent so far."""
 
     api_key: str | None = attrs.field(default=None, repr=False)
 
@@ -97,7 +97,7 @@ def _no(status: int, code: str, detail: str) -> Refuse:
 
 
 def read_out(turn: ModelTurn) -> Reply:
-    """The model says what it is given, in the time that people take for it."""
+    """Reply with the user's text, in the time that a person takes to read it."""
     return Speak(turn.user, ms=max(100, 60 * len(turn.user)))
 
 
@@ -119,22 +119,22 @@ async def open_realtime_server(
 ) -> AsyncIterator[RealtimeServer]:
     """Serve ``script`` until the block is left.
 
-    An error of the block leaves it as it is; one of the script ends the block, in an
+    An error of the block is raised as it is; one of the script ends the block, in an
     exception group.
 
     Args:
-      aside: what is said to an ``input`` of its own, beside the conversation.
-      hears: what is understood of each utterance of a session, in order; or of its
-        PCM. Nothing, where there is no more.
-      traps: what happens once a certain message went over a socket.
-      handshakes: for each connection in order, what refuses it; None lets it in.
-      beside: fields that no client knows, in every message.
-      api_key: the only one that is good; None takes any.
+      aside: the reply to an ``input`` of its own, outside the conversation.
+      hears: the transcript of each utterance of a session, in order, or a function of
+        its PCM; empty after the last one.
+      traps: reactions to certain messages on a socket.
+      handshakes: a refusal for each connection, in order; None accepts it.
+      beside: fields that no client knows, added to every message.
+      api_key: the only accepted key; None accepts any.
       opens_after: seconds until a socket is greeted.
       lifetime: seconds until a session expires.
       grace: see `VoiceService`.
-      in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
-      records: what was sent and heard is kept.
+      in_memory: no port; clients connect by `Front.dial`, so that time may be virtual.
+      records: whether sent and received messages are kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")

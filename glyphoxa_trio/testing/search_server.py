@@ -8,10 +8,10 @@
         ...
     assert engine.asked[0].query == "inns of saltmere"
 
-A reply is a list of entries, or anything that `http_server` can answer. What is no
-question as the engine has it gets the answer that the real one would give, and takes no
-reply from the script: another path, no words, a format that is not switched on, a
-key that is missing or wrong, too many results.
+A reply is a list of entries, or anything that `http_server` can answer. A request that
+the engine would refuse gets its answer, and takes no reply from the script: another
+path, no words, a format that is not enabled, a key that is missing or wrong, too many
+results.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from glyphoxa_trio.renamed import renamed
 from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
 
-_MOST_CHARACTERS: Final = 400  # Brave's, of a question
+_MOST_CHARACTERS: Final = 400  # Brave's limit for a question
 _MOST_WORDS: Final = 50
 _MOST_RESULTS: Final = 20
 
 
 @attrs.frozen
 class SearchEntry:
-    """One page that is found. ``text`` may hold the marks of HTML."""
+    """One page that is found. ``text`` may contain HTML tags."""
 
     title: str
     url: str
@@ -45,7 +45,7 @@ class SearchEntry:
 
 @attrs.frozen
 class SearchRequest:
-    """A question that was put as it should be."""
+    """A correct question."""
 
     query: str
     count: int | None
@@ -58,7 +58,7 @@ Script = Callable[[SearchRequest], Reply]
 
 @attrs.define(eq=False)
 class SearchServer:
-    """What was asked so far, and what was ``refused`` instead, with why."""
+    """A running server, its questions so far, and the reasons of those ``refused``."""
 
     http: HttpServer
     asked: list[SearchRequest] = attrs.field(factory=list)
@@ -77,11 +77,11 @@ async def open_searxng(
     answers: Sequence[Any] = (),
     unresponsive: Sequence[Sequence[str]] = (),
 ) -> AsyncIterator[SearchServer]:
-    """A SearXNG on a free port of 127.0.0.1 until the block is left.
+    """Run a SearXNG on a free port of 127.0.0.1 until the block is left.
 
     Args:
-      formats: what its settings allow; ``json`` is not among them by default there.
-      unresponsive: engines that did not answer it, with why.
+      formats: the formats that its settings allow; the real default lacks ``json``.
+      unresponsive: engines that did not answer it, each with a reason.
     """
 
     def answer(request: ReceivedRequest) -> HttpReply:
@@ -131,7 +131,7 @@ async def open_searxng(
 
 @asynccontextmanager
 async def open_brave(script: Script, *, key: str) -> AsyncIterator[SearchServer]:
-    """Brave's web search on a free port of 127.0.0.1 until the block is left."""
+    """Run Brave's web search on a free port of 127.0.0.1 until the block is left."""
 
     def answer(request: ReceivedRequest) -> HttpReply:
         fields = dict(parse_qsl(request.query, keep_blank_values=True))
@@ -175,7 +175,7 @@ async def open_brave(script: Script, *, key: str) -> AsyncIterator[SearchServer]
 def _brave_refusal(
     request: ReceivedRequest, fields: Mapping[str, str], key: str
 ) -> tuple[str, str] | None:
-    """Code and words of a refusal; the key is looked at before the question."""
+    """Return code and words of a refusal; the key is checked before the question."""
     given = request.headers.get("x-subscription-token")
     if given is None:
         return "VALIDATION", "x-subscription-token: field required"

@@ -12,10 +12,10 @@
             ...
     assert len(tokens.grants) == 1
 
-It checks what it is sent as the standards want it: the form, the secret in the
-header or in the form, the scopes, the resource that the token is for. A token ends
-after ``expires_in`` seconds on trio's clock, or when it is revoked. ``replies``
-overrule it, one per token request: None leaves one to it.
+It checks requests as the standards demand: the form, the secret in the header or in the
+form, the scopes, the resource that the token is for. A token ends after ``expires_in``
+seconds on trio's clock, or when it is revoked. ``replies`` replace its own answers, one
+per token request; None keeps the server's own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOT_STORED: Final = {"Cache-Control": "no-store"}
 
 @attrs.frozen
 class TokenRequest:
-    """One request for a token: how the secret came, and what was asked for."""
+    """One request for a token: how the secret was sent, and what was asked for."""
 
     method: str
     scopes: tuple[str, ...]
@@ -62,7 +62,7 @@ class TokenRequest:
 
 @attrs.define(eq=False)
 class TokenServer:
-    """What was asked of it so far: each request for a token, good or bad."""
+    """A running server, and the requests for tokens so far, good or bad."""
 
     client_id: str
     client_secret: str = attrs.field(repr=False)
@@ -87,22 +87,22 @@ class TokenServer:
 
     @property
     def introspection_url(self) -> str:
-        """Where a server of your own may ask what a token is good for (RFC 7662)."""
+        """The address at which a server of your own can check a token (RFC 7662)."""
         return f"{self.issuer}/introspect"
 
     @property
     def issued(self) -> list[str]:
-        """Every token given out, the last one last."""
+        """All tokens issued so far, the latest one last."""
         return list(self._tokens)
 
     def revoke(self) -> None:
-        """No token given out so far is good any more."""
+        """Invalidate all tokens issued so far."""
         self._tokens = dict.fromkeys(self._tokens, float("-inf"))
 
     def protect(self, url: str) -> None:
-        """Publish metadata that says: tokens for the MCP server at ``url`` are ours.
+        """Publish that tokens for the MCP server at ``url`` are ours.
 
-        A `gate` points to it from then on.
+        A `gate` refers to it from then on.
         """
         where = f"/.well-known/oauth-protected-resource{urlsplit(url).path}"
         self.documents[where] = {
@@ -113,13 +113,13 @@ class TokenServer:
         self.resource_metadata = self.http.origin + where
 
     def accepts(self, request: ReceivedRequest) -> bool:
-        """Whether a request to an MCP server carries a token that is still good."""
+        """Return whether a request to an MCP server carries a valid token."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         until = self._tokens.get(token, float("-inf"))
         return scheme == "Bearer" and trio.current_time() < until
 
     def gate(self, request: ReceivedRequest) -> Reply | None:
-        """None for a request that may pass, else the 401 for it."""
+        """Return None for a request that may pass, else the 401 for it."""
         if self.accepts(request):
             return None
         challenge = 'Bearer realm="tools", error="invalid_token"'
@@ -174,7 +174,7 @@ class TokenServer:
         }
 
     def issue(self, **changes: Any) -> StatusReply:
-        """A good answer with a new token, and ``changes`` in it."""
+        """Return a good answer with a new token, and ``changes`` in it."""
         token = secrets.token_urlsafe(24)
         life = float("inf") if self.expires_in is None else self.expires_in
         self._tokens[token] = trio.current_time() + life
@@ -211,10 +211,10 @@ async def open_token_server(
     """Issue tokens on a free port of 127.0.0.1 until the block is left.
 
     Args:
-      expires_in: life of a token, seconds; None leaves it out.
-      methods: how the secret may come; the metadata says so.
-      scopes: those there are; without any, none is asked after.
-      replies: to the first requests for a token, in place of its own.
+      expires_in: seconds for which a token is valid; None leaves the field out.
+      methods: the ways in which the secret may be sent; also in the metadata.
+      scopes: the scopes that exist; if empty, scopes are not checked.
+      replies: answers to the first requests for a token, in place of its own.
     """
     server = TokenServer(
         client_id, client_secret, expires_in, methods, scopes, list(replies)

@@ -1,17 +1,17 @@
 """A scripted transcription server: real HTTP on loopback, strict as the vendor's.
 
-    async with open_transcription_server(["What is the price?"], key="k") as server:
+    async with open_transcription_server(["How much is it?"], key="k") as server:
         ears = Transcriptions(
             model=server.model, base_url=server.base_url, api_key=Secret("k")
         )
         ...
     assert server.uploads[0].seconds > 1
 
-A script is a list of replies, one per upload, the last repeating for ever; or a
-function of the `Upload`. A reply is a transcript, or anything that `http_server` can
-answer. What is no upload as the protocol has it gets the answer that the vendor would
-give, and takes no reply from the script: another path, a wrong key or model, a
-form without a file, a file that is no WAV of PCM16 mono, or one that is cut.
+A script is a list of replies, one per upload, of which the last one repeats for ever;
+or a function of the `Upload`. A reply is a transcript, or anything that `http_server`
+can answer. An upload that breaks the protocol gets the vendor's answer, and takes no
+reply from the script: another path, a wrong key or model, a form without a file, a file
+that is no WAV of PCM16 mono, or an incomplete one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FORMATS = ("json", "text", "verbose_json", "srt", "vtt")
 
 @attrs.frozen(kw_only=True)
 class Upload:
-    """An utterance to be understood."""
+    """An utterance to be transcribed."""
 
     pcm: bytes
     rate: int
@@ -59,7 +59,7 @@ class _TranscriptionRefused(Exception):
 
 @attrs.define(eq=False)
 class TranscriptionServer:
-    """What was uploaded so far, and what was ``refused`` instead, with why."""
+    """A running server, its uploads so far, and the reasons of those ``refused``."""
 
     base_url: str
     model: str
@@ -95,10 +95,10 @@ async def open_transcription_server(
 
 
 def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
-    """The utterance of a request.
+    """Return the utterance of a request.
 
     Raises:
-      _Refused: as the vendor's server would.
+      _Refused: where the vendor's server would refuse it.
     """
     if request.path != "/v1/audio/transcriptions":
         raise _TranscriptionRefused(404, f"no such path: {request.path}")
@@ -132,7 +132,7 @@ def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
 
 
 def _form(kind: str, body: bytes) -> Mapping[str, Message]:
-    """The parts of a multipart body, by name."""
+    """Return the parts of a multipart body, by name."""
     if not kind.startswith("multipart/form-data;") or "boundary=" not in kind:
         raise _TranscriptionRefused(
             400, "the body must be multipart/form-data with a boundary"
@@ -159,7 +159,7 @@ def _text(part: Message) -> str:
 
 
 def _audio(part: Message) -> tuple[bytes, int]:
-    """The audio of an uploaded WAV, which must be whole."""
+    """Return the audio of an uploaded WAV, which must be complete."""
     name = part.get_filename()
     if not name or not name.endswith(".wav"):
         raise _TranscriptionRefused(400, f"Unrecognized file format: {name}")

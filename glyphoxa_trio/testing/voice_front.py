@@ -1,4 +1,4 @@
-"""The door of a fake speech-to-speech server: sockets on loopback and in memory."""
+"""The entrance of a fake speech-to-speech server: sockets on loopback and in memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .voice.service import Violation, VoiceService
 from .voice.steps import Refuse
 from .voice.wire import MAX_MESSAGE, Habits, SocketWriter
 
-_HANDSHAKE: Final = 30.0  # seconds that a client has to ask for its socket
+_HANDSHAKE: Final = 30.0  # seconds that a client has for its handshake
 _LEAVING: Final = 1.0
 
 
 class VoiceSession(Protocol):
-    """One socket's conversation. Ends when its socket does."""
+    """The conversation on one socket, which ends with it."""
 
     wire: SocketWriter
 
@@ -38,11 +38,11 @@ S = TypeVar("S", bound=VoiceSession)
 
 @attrs.define(eq=False)
 class Front(Generic[S]):
-    """Accepts sockets, and keeps what became of each.
+    """A server that accepts sockets, and keeps the session of each.
 
     Args:
-      sessions: one per socket that was accepted, in order.
-      refused: how many were not.
+      sessions: one per accepted socket, in order.
+      refused: the number of refused sockets.
     """
 
     base_url: str = ""
@@ -57,16 +57,16 @@ class Front(Generic[S]):
 
     @property
     def violations(self) -> list[Violation]:
-        """What clients did that the vendor forbids."""
+        """The forbidden things that clients did."""
         return self.service.violations
 
     @property
     def warnings(self) -> list[Violation]:
-        """What is allowed, and yet a mistake as a rule."""
+        """The things that clients did that are allowed, but usually a mistake."""
         return self.service.warnings
 
     def dial(self) -> trio.abc.Stream:
-        """A new connection, in memory: the client's end of it. Never TLS."""
+        """Open a new connection, in memory; return the client's end. Never TLS."""
         ours, theirs = memory_stream_pair()
         self._nursery.start_soon(self._serve, ours)
         return theirs
@@ -79,15 +79,15 @@ class Front(Generic[S]):
         return self.sessions[count - 1]
 
     def admit(self, request: WebSocketRequest) -> Refuse | None:
-        """None for a client that may come in. For the vendor's own rules."""
+        """Return None for an acceptable client, else a refusal. To be overridden."""
         raise NotImplementedError
 
     def _note(self, code: str, detail: str) -> None:
-        """A violation of who asks for the next socket."""
+        """Note a violation by the client that asks for the next socket."""
         self.service.violate(len(self.sessions), code, detail, {})
 
     def open_session(self, wire: SocketWriter, nursery: trio.Nursery) -> S:
-        """The conversation of a new socket. For the vendor's own."""
+        """Return the conversation of a new socket. Subclasses implement it."""
         raise NotImplementedError
 
     async def _serve_tcp(self, stream: trio.SocketStream) -> None:
@@ -99,7 +99,7 @@ class Front(Generic[S]):
             try:
                 await tls.do_handshake()
             except trio.BrokenResourceError:
-                return  # it does not trust us, or speaks something else
+                return  # the client does not trust us, or speaks another protocol
         if not scope.cancelled_caught:
             await self._serve(tls)
 
@@ -119,7 +119,7 @@ class Front(Generic[S]):
                         await self._greet(request, stream)
                 nursery.cancel_scope.cancel()
         except* LocalProtocolError:
-            pass  # a ping that meets our close
+            pass  # a ping that arrives while we close
         finally:
             with trio.move_on_after(_LEAVING, shield=True):
                 await trio.aclose_forcefully(stream)
@@ -167,7 +167,7 @@ F = TypeVar("F", bound="Front[Any]")
 async def open_front(
     server: F, path: str, *, in_memory: bool, host: str = "127.0.0.1"
 ) -> AsyncIterator[F]:
-    """Serve until the block is left. Errors are those of `open_background`."""
+    """Serve until the block is left. Errors are raised as by `open_background`."""
     async with open_background() as nursery:
         server._nursery = nursery
         if in_memory:

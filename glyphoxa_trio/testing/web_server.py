@@ -10,9 +10,9 @@
         ...
     assert server.calls == ["server/discover", "tools/list", "tools/call"]
 
-A script looks at each request and answers it, or leaves it to the server by
-returning None. Left alone the server shakes hands, in the protocol family asked
-for, lists its tools, and answers every call with the text ``<tool> says hello``.
+A script sees each request and answers it, or leaves it to the server by returning None.
+By itself the server does the handshake, in the protocol version asked for, lists its
+tools, and answers every call with the text ``<tool> says hello``.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Script = Callable[[ReceivedRequest], Reply | None]
 
 
 def result(request: ReceivedRequest, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON-RPC answer to ``request``."""
+    """Return the JSON-RPC answer to ``request``."""
     return {"jsonrpc": "2.0", "id": request.message.get("id"), "result": value}
 
 
 def error(request: ReceivedRequest, code: int, message: str) -> dict[str, Any]:
-    """The JSON-RPC refusal of ``request``."""
+    """Return the JSON-RPC error for ``request``."""
     why = {"code": code, "message": message}
     return {"jsonrpc": "2.0", "id": request.message.get("id"), "error": why}
 
@@ -54,7 +54,7 @@ _TOOLS: Final = (
 
 @attrs.define(eq=False)
 class McpServer:
-    """A scripted MCP server: its address, and the HTTP server that it is."""
+    """A scripted MCP server: its address, and its HTTP server."""
 
     http: HttpServer
     path: str
@@ -65,7 +65,7 @@ class McpServer:
 
     @property
     def calls(self) -> list[str]:
-        """`ReceivedRequest.called` of each request so far."""
+        """The `ReceivedRequest.called` of each request so far."""
         return [request.called for request in self.http.requests]
 
 
@@ -80,7 +80,7 @@ async def open_mcp_server(
     """Serve MCP at ``path`` and below, by ``script`` where that answers.
 
     Args:
-      old: speak the family of 2025-11-25, with a session; else that of 2026-07-28.
+      old: speak the protocol of 2025-11-25, with a session; else that of 2026-07-28.
     """
 
     def answer(request: ReceivedRequest) -> Reply:

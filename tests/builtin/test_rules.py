@@ -461,7 +461,7 @@ def test_a_broken_file_is_refused_with_file_and_place(
         ({"keywords": "ale"}, r"\[1\]\.keywords: expected a list of texts"),
         ({"keywords": [1]}, r"\[1\]\.keywords: expected a list of texts"),
         ({"txet": "?"}, r"\[1\]\.txet: unknown key"),
-        ({"id": "general-tavern"}, r"\[1\]: general-tavern is there twice"),
+        ({"id": "general-tavern"}, r"\[1\]: general-tavern occurs twice"),
     ],
 )
 def test_a_wrong_entry_is_refused_with_its_place(

@@ -55,10 +55,10 @@ def _damaged(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (_no_database, "it is damaged, or no database"),
-        (_foreign, "it is no file of campaigns"),
+        (_no_database, "it is damaged, or not a database"),
+        (_foreign, "it is not a file of campaigns"),
         (_newer, "a newer one wrote it"),
-        (_damaged, "it is damaged, or no database"),
+        (_damaged, "it is damaged, or not a database"),
     ],
 )
 async def test_what_cannot_be_used_is_said_and_left_as_it_is(
@@ -107,7 +107,7 @@ async def test_while_somebody_else_keeps_it_writes_are_refused_and_reads_go_on(
         server.store._writing.file._database.connection.set_busy_timeout(50)
         theirs = apsw.Connection(str(path))
         theirs.execute("begin immediate")
-        with pytest.raises(Refused, match="somebody else is using it") as refused:
+        with pytest.raises(Refused, match="another program is using it") as refused:
             await ann.call("session_start", campaign_id="camp_1")
         assert refused.value.code == "Unavailable"
         assert str(path) not in refused.value.message

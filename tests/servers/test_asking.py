@@ -171,7 +171,9 @@ async def test_who_hangs_up_answers_nothing_any_more(
         await client.send("asks", 1, method="roots/list")
         await client.read()
         await client.hang_up()
-        assert (await client.read())["error"]["message"] == "the client has left"
+        assert (await client.read())["error"][
+            "message"
+        ] == "the client has disconnected"
         assert trio.current_time() == 0
 
 

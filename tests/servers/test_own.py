@@ -88,7 +88,7 @@ def test_a_file_does_not_take_the_place_of_what_is_imported(folder: Path) -> Non
     ("text", "problem"),
     [
         (None, "there is no file .*own.py"),
-        ("tools = []", "own.py has no tool; glyphoxa_trio.tool makes one"),
+        ("tools = []", "own.py defines no tool; make one with glyphoxa_trio.tool"),
         ("import no_such_herb", r"(?s)does not run:.*own.py.*No module named 'no_such"),
         ("def (", r"(?s)does not run:.*SyntaxError"),
     ],

@@ -233,7 +233,7 @@ def test_the_address_of_another_service_is_accepted_and_what_it_means_is_said(
     ran = ended("--db", db, f"{flag}=localhost:8080")
     assert ran.returncode == 0
     assert ran.stdout == ""
-    assert "localhost:8080: nothing is connected to there" in ran.stderr
+    assert "localhost:8080: ignored" in ran.stderr
     assert db in ran.stderr
 
 

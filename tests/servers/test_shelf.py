@@ -241,7 +241,7 @@ def serve(*words: str) -> subprocess.CompletedProcess[str]:
         ("rules --dataset {folder}/odd.yaml", "odd.yaml: line 1, column 1"),
         ("{folder}/gone.py", "there is no file "),
         ("{folder}/broken.py", "ZeroDivisionError"),
-        ("{folder}/none.py", "has no tool"),
+        ("{folder}/none.py", "defines no tool"),
     ],
 )
 def test_options_that_are_none_are_named(tmp_path: Path, words: str, said: str) -> None:

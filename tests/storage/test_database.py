@@ -127,10 +127,10 @@ def _damaged(path: Path) -> None:
     ("spoil", "why"),
     [
         (_newer, "its version is 2, and this program knows 1"),
-        (_foreign, "it is no file of notes"),
-        (_marked, "it is no file of notes"),
-        (_no_database, "it is damaged, or no database"),
-        (_damaged, "it is damaged, or no database"),
+        (_foreign, "it is not a file of notes"),
+        (_marked, "it is not a file of notes"),
+        (_no_database, "it is damaged, or not a database"),
+        (_damaged, "it is damaged, or not a database"),
     ],
 )
 def test_what_cannot_be_used_is_said_and_left_as_it_is(
@@ -176,9 +176,13 @@ def test_tables_that_are_not_there_are_told_with_the_file(tmp_path: Path) -> Non
     connection.pragma("user_version", len(SCHEMA.migrations))
     connection.close()
     database = open_database(path, SCHEMA)
-    with pytest.raises(UnusableFile, match=r"notes\.db: it is not laid out as it says"):
+    with pytest.raises(
+        UnusableFile, match=r"notes\.db: its layout does not fit its version"
+    ):
         notes(database)
-    with pytest.raises(UnusableFile, match=r"notes\.db: it is not laid out as it says"):
+    with pytest.raises(
+        UnusableFile, match=r"notes\.db: its layout does not fit its version"
+    ):
         write(database, "Hm.")
     database.close()
 
@@ -260,7 +264,7 @@ def test_who_waits_too_long_for_another_writer_is_told_and_may_try_again(
     theirs = open_database(path, SCHEMA)
     with theirs.changing() as connection:
         connection.execute("insert into note (text) values ('theirs')")
-        with pytest.raises(StorageError, match="somebody else is using it") as raised:
+        with pytest.raises(StorageError, match="another program is using it") as raised:
             write(ours, "ours")
         assert not isinstance(raised.value, UnusableFile)
         assert notes(ours) == []  # readers do not wait for writers
@@ -278,7 +282,7 @@ def test_a_file_that_somebody_keeps_to_himself_is_in_use_and_not_damaged(
     theirs = apsw.Connection(str(path))
     theirs.execute("pragma locking_mode = exclusive")
     theirs.execute("insert into note (text) values ('mine')")
-    with pytest.raises(StorageError, match="somebody else is using it") as raised:
+    with pytest.raises(StorageError, match="another program is using it") as raised:
         open_database(path, SCHEMA, patience=0.05)
     assert not isinstance(raised.value, UnusableFile)
     theirs.close()

@@ -222,7 +222,7 @@ def test_there_is_nothing_to_read_in_what_is_not_there_or_not_ours(
     with pytest.raises(StorageError, match=r"measurements\.db: it cannot be opened"):
         read_latencies(path)
     path.write_text("Dear diary")
-    with pytest.raises(UnusableFile, match="it is damaged, or no database"):
+    with pytest.raises(UnusableFile, match="it is damaged, or not a database"):
         read_latencies(path)
 
 
@@ -251,7 +251,9 @@ def test_what_nobody_can_have_measured_is_damage(spoil: str, tmp_path: Path) -> 
     connection.close()
     file = MeasurementFile.open(path)
     for read in (lambda: everything(file), lambda: read_latencies(path)):
-        with pytest.raises(UnusableFile, match=r"\.db: it is damaged: nobody measured"):
+        with pytest.raises(
+            UnusableFile, match=r"\.db: it is damaged: not a measurement"
+        ):
             read()
     file.close()
 

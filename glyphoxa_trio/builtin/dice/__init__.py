@@ -1,7 +1,6 @@
-"""Dice and random tables (G3, G4, D20).
+"""Dice and random tables.
 
-`expression` reads and throws dice and says what a result means; `handlers` makes
-the two tools of it.
+`expression` parses and rolls dice expressions; `handlers` makes the two tools.
 """
 
 from .expression import Dice, DiceRoll, Expression, parse, roll

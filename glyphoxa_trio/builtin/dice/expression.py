@@ -1,17 +1,16 @@
-"""Dice expressions: reading them, and throwing the dice (G3, D20).
+"""Dice expressions: parsing them, and rolling the dice.
 
     expression = ["+" | "-"] term { ("+" | "-") term }
     term       = dice | number
     dice       = [number] "d" (number | "%") [keep]
     keep       = ("kh" | "kl") [number] | "adv" | "dis"
 
-Case and white space between the parts do not matter. ``2d6+1d4-1`` has several
-terms, ``4d6kh3`` keeps the highest three, ``d%`` is ``1d100``, and ``1d20adv``
-is ``2d20kh1``.
+Case and white space between the parts do not matter. ``2d6+1d4-1`` has several terms,
+``4d6kh3`` keeps the highest three, ``d%`` is ``1d100``, and ``1d20adv`` is ``2d20kh1``.
 
-What a roll says of itself: ``rolls`` holds every die that counts, in the order
-rolled, and ``dropped`` every die that does not. Dice of a subtracted term are
-negative in both. So ``total == sum(rolls) + modifier``, always.
+In a result, ``rolls`` holds every die that counts, in the order rolled, and ``dropped``
+every die that does not. Dice of a subtracted term are negative in both. So ``total ==
+sum(rolls) + modifier``, always.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import attrs
 
 from glyphoxa_trio.tools.definition import ToolError
 
-MAX_DICE: Final = 1000  # D20, over all the terms, those that adv and dis add included
+MAX_DICE: Final = 1000  # over all the terms, including those that adv and dis add
 MAX_SIDES: Final = 10_000
 MAX_NUMBER: Final = 1_000_000  # of a number that stands alone
 MAX_LENGTH: Final = 200  # of an expression, in characters
@@ -46,7 +45,7 @@ class Dice:
 
 @attrs.frozen(kw_only=True)
 class Expression:
-    """What is to be rolled. ``modifier`` is the sum of the plain numbers."""
+    """A parsed expression. ``modifier`` is the sum of the plain numbers."""
 
     dice: tuple[Dice, ...]
     modifier: int = 0
@@ -54,7 +53,7 @@ class Expression:
 
 @attrs.frozen(kw_only=True)
 class DiceRoll:
-    """What fell; see the module about the signs."""
+    """The dice that were rolled; the module's docstring explains the signs."""
 
     rolls: tuple[int, ...]
     dropped: tuple[int, ...] = ()
@@ -66,11 +65,11 @@ class DiceRoll:
 
 
 def parse(text: str) -> Expression:
-    """Read a dice expression.
+    """Parse a dice expression.
 
     Raises:
-      ToolError: saying at which character (from 1) what was expected, or which
-        limit is exceeded.
+      ToolError: at which character (from 1) what was expected, or which limit is
+        exceeded.
     """
     reader = _Reader(text)
     dice: list[Dice] = []
@@ -94,7 +93,7 @@ def parse(text: str) -> Expression:
 
 
 def roll(expression: Expression, rng: random.Random) -> DiceRoll:
-    """Throw the dice, term by term, with ``rng`` as the only source of chance."""
+    """Roll the dice, term by term, with ``rng`` as the only source of randomness."""
     rolls: list[int] = []
     dropped: list[int] = []
     for dice in expression.dice:
@@ -144,7 +143,7 @@ def _term(reader: _Reader, sign: Literal[1, -1]) -> Dice | int:
 
 
 class _Reader:
-    """Walks over the tokens of an expression; ``token`` is empty at the end."""
+    """A cursor over the tokens of an expression; ``token`` is empty at the end."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -155,7 +154,7 @@ class _Reader:
         self._step()
 
     def take(self, *words: str) -> str:
-        """The next token, lower case, if it is one of ``words``; else nothing."""
+        """Take the next token if it is one of ``words``, in lower case; else ""."""
         word = self.token.lower()
         if word not in words:
             return ""

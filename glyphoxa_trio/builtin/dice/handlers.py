@@ -1,4 +1,4 @@
-"""The tools ``roll`` and ``roll_table`` (G3, G4)."""
+"""The tools ``roll`` and ``roll_table``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def tools(
     rng: random.Random | None = None,
     tables: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Tool]:
-    """``roll`` and ``roll_table``.
+    """Return ``roll`` and ``roll_table``.
 
     Args:
-      rng: the source of chance; the operating system's by default.
-      tables: more tables by name, or others in place of those shipped.
+      rng: the source of randomness; the operating system's by default.
+      tables: more tables by name, or replacements of those that come with the package.
 
     Raises:
       ValueError: for a table without entries.
@@ -34,7 +34,7 @@ def tools(
         if isinstance(table, str) or not entries[name]:
             raise ValueError(f"random table {name!r} needs a list of entries")
 
-    # Coroutines, though they never wait: a thread would cost more than the roll.
+    # Coroutines, though they never wait: a thread would take longer than the roll.
     @tool(
         name="roll",
         group="dice",

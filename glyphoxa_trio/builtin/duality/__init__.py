@@ -1,7 +1,7 @@
-"""The Duality dice of Daggerheart: two d12, Hope and Fear (F35 to F43, D24).
+"""The Duality dice of Daggerheart: two d12, Hope and Fear.
 
-`rules` says what a roll means, `chance` where its dice come from and how the same
-ones fall again, `handlers` makes the six tools.
+`rules` evaluates a roll, `chance` is the source of its dice and can repeat them, and
+`handlers` makes the six tools.
 """
 
 from .chance import ALGORITHM, MAX_SEED, Seeded

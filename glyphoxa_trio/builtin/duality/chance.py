@@ -1,9 +1,9 @@
-"""Where dice come from, and how the same ones fall again.
+"""The source of dice, and repeating a roll by its seed.
 
-A live roll is the operating system's chance. One that is to be replayed comes from
-a seed by an algorithm that is written down here, so that it falls alike in every
-process, on every version of Python, and in any other language. Its label is
-`ALGORITHM`; whoever changes what follows changes that, too.
+A live roll uses the operating system's randomness. A roll that is to be replayed comes
+from a seed, by an algorithm that is written down here, so that it gives the same dice
+in every process, on every version of Python, and in any other language. The label of
+the algorithm is `ALGORITHM`; a change of the algorithm must change the label, too.
 
     word i   = 8 bytes, big-endian, at offset 8 * (i % 4) of
                SHA-256(label as ASCII ‖ seed as 8 bytes ‖ i // 4 as 8 bytes),
@@ -11,7 +11,7 @@ process, on every version of Python, and in any other language. Its label is
     a die    = word % sides + 1, of the next word that is below the largest
                multiple of its sides in 2**64: higher ones would favour low faces
 
-Hope falls before Fear, and the dice of a pool in the order in which they are named.
+Hope is rolled before Fear, and the dice of a pool in the order in which they are named.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import Any, Final
 from .rules import InvalidRoll
 
 ALGORITHM: Final = "SHA256_CTR_V1"
-SEED_BITS: Final = 53  # what every reader of JSON carries whole
+SEED_BITS: Final = 53  # every JSON parser reads integers of this size exactly
 MAX_SEED: Final = 2**SEED_BITS - 1
 
 _WORDS: Final = 2**64
 
-Face = Callable[[int], int]  # of a die with so many sides
+Face = Callable[[int], int]  # rolls a die with the given number of sides
 
 
 class Seeded:
-    """The dice of one seed: called with a number of sides, it is the next one."""
+    """The dice of one seed: each call with a number of sides rolls the next one."""
 
     def __init__(self, seed: int) -> None:
         self._words = _words(seed)
@@ -56,11 +56,11 @@ def _words(seed: int) -> Iterator[int]:
 def dice_for(
     wanted: Mapping[str, Any] | None, chance: random.Random
 ) -> tuple[Face, dict[str, Any]]:
-    """The dice of one roll, and what its answer says of them: an ``rng``, if asked.
+    """Return the dice for one roll, and its answer's ``rng``, if one was asked for.
 
     Args:
-      wanted: the argument ``rng`` of a call. A ``seed`` is a replay. Without one the
-        roll is live, and its answer tells the seed with which it can be replayed.
+      wanted: the argument ``rng`` of a call. A ``seed`` means a replay. Without one the
+        roll is live, and its answer names the seed with which it can be replayed.
 
     Raises:
       InvalidArgument: for a seed that would not be used, or is missing.

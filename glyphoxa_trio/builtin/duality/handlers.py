@@ -1,4 +1,4 @@
-"""The tools of the group ``duality`` (F35 to F42)."""
+"""The tools of the group ``duality``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .rules import (
     probability,
 )
 
-# A null is an absent argument: strict models send it.
+# A null counts as an absent argument, since strict models send it.
 _FACE: Final = {"type": "integer", "minimum": 1, "maximum": SIDES}
 _MODIFIER: Final = {
     "type": "integer",
@@ -79,18 +79,18 @@ _POOLS: Final = {
 
 
 def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Tool]:
-    """The five tools of Duality, and ``roll_dice``.
+    """Return the five Duality tools, and ``roll_dice``.
 
     Args:
-      rng: the source of chance where no seed is given; the operating system's by
+      rng: the source of randomness if no seed is given; the operating system's by
         default.
-      replays: whoever calls may give a seed. Not for NPCs: a model that fills in
-        whatever it is offered would roll the same dice for ever.
+      replays: whether callers may give a seed. Not for NPCs: a model that fills in
+        every parameter it is offered would roll the same dice each time.
     """
     chance = random.SystemRandom() if rng is None else rng
     seed = {"rng": _RNG} if replays else {}
 
-    # Coroutines, though they never wait: a thread would cost more than the answer.
+    # Coroutines, though they never wait: a thread would take longer than the answer.
     made = partial(
         tool,
         group="duality",
@@ -99,7 +99,7 @@ def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Too
         max_duration_ms=50,
     )
     pure = partial(made, read_only=True, idempotent=True, cacheable_seconds=3600)
-    # Nothing is changed by it, and no two of them are the same: never from a cache.
+    # They change nothing, but no two rolls are the same: never from a cache.
     roll = partial(made, read_only=True)
 
     @pure(
@@ -125,7 +125,7 @@ def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Too
         rng: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Roll the Duality dice, Hope and Fear, and get the outcome of the action."""
-        check(modifier, difficulty)  # before any die falls
+        check(modifier, difficulty)  # before any die is rolled
         face, said = dice_for(rng, chance)
         hope, fear = face(SIDES), face(SIDES)
         return evaluate(hope, fear, modifier, difficulty).as_data() | said

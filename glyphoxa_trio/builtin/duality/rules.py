@@ -1,12 +1,12 @@
-"""What a Duality roll means. Pure.
+"""The evaluation of a Duality roll. Pure.
 
 Two d12, Hope and Fear, and a modifier make the total. Equal dice are a critical
-success, whatever the total. Otherwise the total decides against the difficulty,
-which it must reach, and the larger die gives the flavour. Without a difficulty
-there is only the flavour. A difficulty of 0 is one.
+success, whatever the total. Otherwise the roll succeeds if the total reaches the
+difficulty, and the larger die decides whether it is with Hope or with Fear. Without a
+difficulty there is only Hope or Fear. A difficulty of 0 counts as a difficulty.
 
-The figures that the seed shows for `probability` cannot be: the dice are
-alike, so there are as many outcomes with Hope as with Fear (D24).
+The numbers that seed 002 shows for `probability` are impossible: the dice are alike, so
+there are as many outcomes with Hope as with Fear.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import attrs
 from glyphoxa_trio.tools.definition import ToolError
 
 SIDES: Final = 12
-MAX_NUMBER: Final = 1_000_000  # of a modifier, either way, and of a difficulty
+MAX_NUMBER: Final = 1_000_000  # of a modifier, up or down, and of a difficulty
 RULES_VERSION: Final = "1.0.0"
 
 
 class InvalidRoll(ToolError):
-    """An argument that is none. The message names it."""
+    """An argument has an invalid value; the message names the argument."""
 
     code = "InvalidArgument"
 
 
 class RollOutcome(StrEnum):
-    """What becomes of a roll, in the order of the rules (F43)."""
+    """The outcome of a roll, in the order of the rules."""
 
     ROLL_WITH_HOPE = "ROLL_WITH_HOPE"
     ROLL_WITH_FEAR = "ROLL_WITH_FEAR"
@@ -55,7 +55,7 @@ METADATA: Final[Mapping[str, Any]] = {
     "outcomes": [outcome.value for outcome in RollOutcome],
 }
 
-# The order in which `probability` counts them.
+# The order in which `probability` lists them.
 _COUNTED: Final = (
     RollOutcome.CRITICAL_SUCCESS,
     RollOutcome.SUCCESS_WITH_HOPE,
@@ -67,7 +67,7 @@ _COUNTED: Final = (
 
 @attrs.frozen(kw_only=True)
 class DualityRoll:
-    """Two dice that lie there, and what they mean."""
+    """Two dice that have been rolled, and their evaluation."""
 
     hope: int
     fear: int
@@ -84,14 +84,14 @@ class DualityRoll:
 
     @property
     def meets_difficulty(self) -> bool:
-        """False if there is none, for a critical success too."""
+        """True for a success; always False without a difficulty."""
         if self.difficulty is None:
             return False
         return self.is_crit or self.total >= self.difficulty
 
     @property
     def verdict(self) -> str:
-        """The outcome without its flavour."""
+        """The outcome without Hope or Fear."""
         if self.is_crit:
             return "CRITICAL_SUCCESS"
         if self.difficulty is None:
@@ -109,7 +109,7 @@ class DualityRoll:
         return "HOPE" if self.hope > self.fear else "FEAR"
 
     def as_data(self) -> dict[str, Any]:
-        """As the tools give it (F36): no ``difficulty`` if there was none."""
+        """Return the roll as the tools answer it; ``difficulty`` only if it has one."""
         return {
             "hope": self.hope,
             "fear": self.fear,
@@ -122,7 +122,7 @@ class DualityRoll:
         }
 
     def steps(self) -> list[dict[str, Any]]:
-        """How the outcome came about, step by step (F40)."""
+        """Return how the outcome came about, step by step."""
         dice = {"hope": self.hope, "fear": self.fear}
         base = {"base_total": self.hope + self.fear}
         total = {"total": self.total}
@@ -159,10 +159,10 @@ class DualityRoll:
 def evaluate(
     hope: int, fear: int, modifier: int = 0, difficulty: int | None = None
 ) -> DualityRoll:
-    """A roll of known dice.
+    """Return a roll of known dice.
 
     Raises:
-      InvalidArgument: naming what is out of bounds.
+      InvalidArgument: if a value is out of bounds; the message names it.
     """
     check(modifier, difficulty)
     for name, face in (("hope", hope), ("fear", fear)):
@@ -172,7 +172,7 @@ def evaluate(
 
 
 def check(modifier: int, difficulty: int | None) -> None:
-    """Raises `InvalidRoll`, naming what is out of bounds."""
+    """Raise `InvalidRoll` if a value is out of bounds; the message names it."""
     if abs(modifier) > MAX_NUMBER:
         raise InvalidRoll(
             f"modifier must be from {-MAX_NUMBER} to {MAX_NUMBER}, got {modifier}"
@@ -184,7 +184,7 @@ def check(modifier: int, difficulty: int | None) -> None:
 
 
 def explain(roll: DualityRoll) -> dict[str, Any]:
-    """A roll, and how its outcome came about (F38 to F40)."""
+    """Return a roll, and how its outcome came about."""
     return {
         **roll.as_data(),
         "rules_version": RULES_VERSION,
@@ -201,12 +201,12 @@ def explain(roll: DualityRoll) -> dict[str, Any]:
 
 
 def probability(modifier: int, difficulty: int) -> dict[str, Any]:
-    """How many of the 144 pairs of dice have which outcome, all of them tried (F41).
+    """Count the outcomes of all 144 pairs of dice.
 
     A critical success is a success.
 
     Raises:
-      InvalidArgument: naming what is out of bounds.
+      InvalidArgument: if a value is out of bounds; the message names it.
     """
     check(modifier, difficulty)
     faces = range(1, SIDES + 1)

@@ -1,8 +1,8 @@
-"""The tool ``generate_image`` (G13): drawn by an image model, or as a parchment card.
+"""The tool ``generate_image``: drawn by an image model, or as a parchment card.
 
-`server` asks any server with the OpenAI-compatible ``/images/generations`` (imported
-by whoever has one), `answers` says what its answer means (pure); `card` draws without
-one; `picture` is what counts as an image; `album` keeps them in a folder.
+`server` asks a server with the OpenAI-compatible ``/images/generations`` (imported only
+if one is configured), and `answers` interprets its answer (pure). `card` draws without
+a server. `picture` decides which bytes are an image; `album` keeps images in a folder.
 """
 
 from .album import Album, own_folder

@@ -1,4 +1,4 @@
-"""Where images are kept: a folder, whole files, and not without end."""
+"""The folder in which images are kept: whole files, at most a thousand."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .picture import Picture
 
 MOST: Final = 1000  # images in the folder
 _OURS: Final = re.compile(r".+-[0-9a-f]{12}\.(png|jpg|webp|gif)")
-_LONGEST: Final = 40  # characters of a name that say what it is of
+_LONGEST: Final = 40  # characters of the description in a file's name
 
 
 class Full(ToolError):
-    """Nothing is taken away to make room: somebody may want it."""
+    """The folder is full. No image is deleted to make room."""
 
     code = "ResourceExhausted"
 
 
 def own_folder() -> Path:
-    """Where they are kept if nobody says where: with the user's data."""
+    """Return the default folder for images, among the user's data."""
     import platformdirs
 
     return platformdirs.user_data_path("glyphoxa") / "images"
@@ -35,16 +35,16 @@ def own_folder() -> Path:
 
 @attrs.frozen
 class Album:
-    """Images in a folder, which is made with the first of them.
+    """Images in a folder, which is created with the first of them.
 
-    The name of a file says what it is of and ends in a hash of what is in it: the same
+    The name of a file is a description and a hash of its content, so that the same
     image is kept once. POSIX only.
     """
 
     folder: Path
 
     def keep(self, picture: Picture, about: str) -> Path:
-        """Write it, whole or not at all; blocks on the disk.
+        """Write an image, whole or not at all, and return its path. Blocks on the disk.
 
         Raises:
           ToolError: if the folder is full, or cannot be written to.
@@ -56,7 +56,7 @@ class Album:
             self.folder.mkdir(parents=True, exist_ok=True)
             root = self.folder.resolve(strict=True)
             if not (root / name).exists() and self._count(root) >= MOST:
-                raise Full(f"the folder of images holds {MOST} of them; move some away")
+                raise Full(f"the image folder is full ({MOST}); move some images away")
             write_whole(root, [name], picture.data)
         except OSError as error:
             why = error.strerror or type(error).__name__

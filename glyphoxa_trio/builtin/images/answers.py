@@ -1,6 +1,6 @@
-"""What an image server is asked, and what its answer means. Pure.
+"""The request to an image server, and the interpretation of its answer. Pure.
 
-The server's own words are quoted on one line, cut, and without the key.
+The server's own words are quoted on one line, shortened, and without the key.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from glyphoxa_trio.tools.definition import AnswerUnusable, ToolError, ToolUnavai
 
 from .picture import MAX_BYTES
 
-MAX_ANSWER: Final = MAX_BYTES * 4 // 3 + 64 * 1024  # bytes of JSON with an image in it
-FORMAT: Final = "response_format"  # some models refuse it, and answer so anyway
-_MAX_WORDS: Final = 300  # characters of the server's
+# bytes of a JSON answer with an image in it
+MAX_ANSWER: Final = MAX_BYTES * 4 // 3 + 64 * 1024
+# some models refuse this field, and send the data without it
+FORMAT: Final = "response_format"
+_MAX_WORDS: Final = 300  # characters quoted from the server
 
 
 @attrs.frozen
 class At:
-    """The image is at this address."""
+    """The address of an image that the server did not send itself."""
 
     url: str
 
@@ -47,31 +49,36 @@ def refuses_format(status: int, body: bytes) -> bool:
 def image_in(
     status: int, headers: Mapping[str, str], body: bytes, key: Secret | None
 ) -> bytes | At:
-    """The image, or where it is. Names in ``headers`` are in small letters.
+    """Return the image in an answer, or its address.
+
+    Args:
+      headers: with their names in lower case.
 
     Raises:
-      ToolUnavailable: the server draws nothing just now.
-      ToolError: it does not draw this.
+      ToolUnavailable: if the server cannot draw anything at the moment.
+      ToolError: if it does not draw this.
     """
     answer = _parsed(body)
     if status != 200:
         raise _refusal(status, headers, answer, body, key)
     if len(body) > MAX_ANSWER:
-        raise AnswerUnusable("the image server answers without end")
+        raise AnswerUnusable("the image server's answer is too long")
     try:
         first = answer["data"][0]  # type: ignore[index]
         encoded, url = first.get("b64_json"), first.get("url")
     except (LookupError, TypeError, AttributeError):
         words = _quoted(_words(answer) or body.decode("utf-8", "replace"), key)
-        raise AnswerUnusable(f"no image came, but: {words or 'nothing'}") from None
+        raise AnswerUnusable(
+            f"the answer has no image, but: {words or 'nothing'}"
+        ) from None
     if isinstance(encoded, str) and encoded:
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            raise AnswerUnusable("the image that came cannot be decoded") from None
+            raise AnswerUnusable("the image in the answer cannot be decoded") from None
     if isinstance(url, str) and url:
         return At(url)
-    raise AnswerUnusable("no image came")
+    raise AnswerUnusable("the answer has no image")
 
 
 def _refusal(
@@ -84,17 +91,17 @@ def _refusal(
     words = _quoted(_words(answer) or body.decode("utf-8", "replace"), key)
     said = f": {words}" if words else ""
     if status in (401, 403):
-        return ToolUnavailable(f"the image server does not take the key{said}")
+        return ToolUnavailable(f"the image server refuses the key{said}")
     if status in (404, 405):
-        return ToolUnavailable(f"there is no such image model or address{said}")
+        return ToolUnavailable(f"the image server has no such model or address{said}")
     if status in (402, 429):
         wait = waiting(patience(headers)) or "later"
         return ToolUnavailable(f"the image server asks to come back {wait}{said}")
     if 300 <= status < 400:
         return ToolUnavailable("the image server redirects; give its new address")
     if status >= 500:
-        return ToolUnavailable(f"the image server does not work ({status}){said}")
-    return ToolError(f"the image server does not draw this{said}")
+        return ToolUnavailable(f"the image server fails ({status}){said}")
+    return ToolError(f"the image server refuses to draw this{said}")
 
 
 def _parsed(body: bytes) -> object:
@@ -105,7 +112,7 @@ def _parsed(body: bytes) -> object:
 
 
 def _words(answer: object) -> str:
-    """The message of an error, wherever the server keeps it."""
+    """Return the message of an error, from wherever the server puts it."""
     for _ in range(3):
         if not isinstance(answer, dict):
             break

@@ -1,6 +1,6 @@
-"""A parchment card of a prompt, drawn here: for whoever has no image model.
+"""A parchment card for a prompt, drawn here, for users without an image model.
 
-The same prompt, style and size make the same card, to the byte: all chance comes
+The same prompt, style and size give the same card, to the byte: all randomness comes
 from their hash.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from PIL import Image, ImageDraw
 
 _SMALLEST, _LARGEST = 256, 2048  # pixels of a side
-_MOST_LETTERS: Final = 600  # of the prompt that are written
-_COLOURS: Final = 64  # of the file
+_MOST_LETTERS: Final = 600  # characters of the prompt that are written
+_COLOURS: Final = 64  # in the palette of the file
 
 Colour = tuple[int, int, int]
 
@@ -76,10 +76,10 @@ def installed() -> bool:
 
 
 def size_of(text: str) -> tuple[int, int]:
-    """Width and height in pixels, within what a card can have.
+    """Return width and height in pixels, moved into the limits of a card.
 
     Raises:
-      ValueError: for what is no size.
+      ValueError: if ``text`` is no size.
     """
     if text == "auto":
         return 1024, 1024
@@ -92,7 +92,7 @@ def size_of(text: str) -> tuple[int, int]:
 
 @attrs.frozen
 class Card:
-    """Draws parchment cards. ``size`` is width and height in pixels."""
+    """A painter of parchment cards. ``size`` is width and height in pixels."""
 
     size: tuple[int, int] = (1024, 1024)
 
@@ -101,15 +101,18 @@ class Card:
         return "a parchment card"
 
     async def paint(self, prompt: str, style: str) -> bytes:
-        """A card as a PNG, drawn in a thread: it takes half a second."""
-        # Left to itself if nobody waits any more: it ends soon and touches nothing.
+        """Return a card as a PNG, drawn in a thread, which takes half a second.
+
+        If cancelled, returns at once; the thread ends soon and its card is dropped.
+        """
+        # Abandoned when cancelled: it ends soon and touches nothing.
         return await trio.to_thread.run_sync(
             drawn, prompt, style, self.size, abandon_on_cancel=True
         )
 
 
 def drawn(prompt: str, style: str, size: tuple[int, int]) -> bytes:
-    """The card as a PNG; blocks, for as long as drawing takes."""
+    """Return the card as a PNG. Blocks while it draws."""
     from PIL import Image, ImageDraw
 
     seed = sha256(f"{prompt}\0{style}".encode()).digest()
@@ -138,7 +141,7 @@ def _chosen(style: str, chance: random.Random) -> _Palette:
 def _paper(
     size: tuple[int, int], palette: _Palette, chance: random.Random, pil: Any
 ) -> Image.Image:
-    """Stains of two sizes, and an edge that has darkened."""
+    """Draw the paper: stains of two sizes, and a darkened edge."""
     paper = pil.new("RGB", size, palette.paper)
     stained = pil.new("RGB", size, palette.edge)
     for grain, share in ((6, 0.30), (40, 0.16)):
@@ -202,7 +205,7 @@ def _words(
     inset: int,
     palette: _Palette,
 ) -> None:
-    """As large as it fits, in lines, in the middle."""
+    """Write the prompt in the middle, in lines, as large as it fits."""
     from PIL import ImageFont
 
     text = prompt if len(prompt) <= _MOST_LETTERS else prompt[:_MOST_LETTERS] + " …"
@@ -224,7 +227,7 @@ def _lines(text: str, wide: int, length: Callable[[str], float]) -> list[str]:
     lines: list[str] = []
     line = ""
     for word in text.split():
-        while length(word) > wide and len(word) > 1:  # no line has room for it
+        while length(word) > wide and len(word) > 1:  # the word is wider than a line
             fits = max(1, int(len(word) * wide / length(word)) - 1)
             lines += [line] if line else []
             lines, line, word = [*lines, word[:fits]], "", word[fits:]

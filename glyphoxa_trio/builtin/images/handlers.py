@@ -1,4 +1,4 @@
-"""The tool ``generate_image`` (G13)."""
+"""The tool ``generate_image``."""
 
 from __future__ import annotations
 
@@ -17,44 +17,46 @@ from .picture import NoPicture, Picture, picture_of
 
 MAX_PROMPT: Final = 2000  # characters
 MAX_STYLE: Final = 200
-_LONGEST_ABOUT: Final = 60  # characters of what is spoken
+_LONGEST_ABOUT: Final = 60  # characters of the part that is spoken
 
-# Drawn, and nobody else's yet: it may end after its turn, and is spoken of then.
-_LIMIT: Final = 30.0  # seconds, as long as any call may go on
-_DECLARED: Final = 3.5  # seconds: of an image model, where nothing is measured
+# Drawing may go on after its turn has ended; the picture is announced then.
+_LIMIT: Final = 30.0  # seconds, the longest time that any call may take
+_DECLARED: Final = 3.5  # seconds; that of an image model, until it has been measured
 
 
 class Painter(Protocol):
-    """Whoever makes images."""
+    """A source of images."""
 
     @property
     def label(self) -> str:
-        """Who that is, for people."""
+        """The name of the image source, as shown to people."""
         ...
 
     async def paint(self, prompt: str, style: str) -> bytes:
-        """An image of the prompt.
+        """Return an image for the prompt, unchecked.
 
         Raises:
-          ToolUnavailable, ToolError: why there is none.
+          ToolUnavailable: if it cannot draw at the moment.
+          ToolError: if it does not draw this prompt.
         """
         ...
 
 
-# Checks and keeps an image, given what it is of.
+# Checks and stores an image, given the image and a description of it.
 Keep = Callable[[bytes, str], Awaitable[tuple[Picture, Path]]]
 
 
 def keep_in(album: Album) -> Keep:
     async def keep(data: bytes, about: str) -> tuple[Picture, Path]:
-        # Not left to itself: an image is kept, or its call has failed.
+        # Not abandoned when cancelled: either the image is stored, or its call has
+        # failed.
         return await trio.to_thread.run_sync(_checked_and_kept, album, data, about)
 
     return keep
 
 
 def tools(painter: Painter, keep: Keep | Album) -> list[Tool]:
-    """``generate_image``, drawn by this painter."""
+    """Return ``generate_image``, drawn by ``painter``."""
     kept = keep_in(keep) if isinstance(keep, Album) else keep
 
     @tool(
@@ -68,13 +70,13 @@ def tools(painter: Painter, keep: Keep | Album) -> list[Tool]:
         speech_template="The picture is ready: {about}.",
     )
     async def generate_image(
-        prompt: Annotated[str, "What is to be seen, in a sentence or two"],
+        prompt: Annotated[str, "The subject of the image, in a sentence or two"],
         style: Annotated[str, "For example ink drawing, oil painting, dark"] = "",
     ) -> Any:
         """Draw an image for the players, such as a portrait, a map or a scene."""
         prompt, style = _plain(prompt), _plain(style)
         if not prompt:
-            raise ToolError("say what is to be seen")
+            raise ToolError("the prompt is empty; describe the image")
         if len(prompt) > MAX_PROMPT or len(style) > MAX_STYLE:
             raise ToolError(
                 f"the prompt has at most {MAX_PROMPT} characters, the style {MAX_STYLE}"
@@ -100,12 +102,12 @@ def _checked_and_kept(album: Album, data: bytes, about: str) -> tuple[Picture, P
     try:
         picture = picture_of(data)
     except NoPicture as error:
-        raise AnswerUnusable(f"what came is no image: {error}") from None
+        raise AnswerUnusable(f"the server sent no image: {error}") from None
     return picture, album.keep(picture, about)
 
 
 def _plain(text: str) -> str:
-    """Without control characters and half characters, which no request can carry."""
+    """Remove control characters and lone surrogates, which no request can carry."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     marks = (mark if mark.isprintable() else " " for mark in text)
     return " ".join("".join(marks).split())

@@ -1,4 +1,4 @@
-"""What counts as an image: looked at in its head alone, and never unpacked."""
+"""Recognising images by their header alone, without decoding them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUFFIXES: Final = {"png": ".png", "jpeg": ".jpg", "webp": ".webp", "gif": ".gif
 
 
 class NoPicture(Exception):
-    """These bytes are no image that anybody should open."""
+    """The bytes are no image, or one that is not safe to open."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,10 +32,10 @@ class Picture:
 
 
 def picture_of(data: bytes) -> Picture:
-    """The image in these bytes. Only its head is read, so nothing is unpacked.
+    """Return the image in these bytes. Only its header is read.
 
     Raises:
-      NoPicture: for what is none, or one that is too large to be shown.
+      NoPicture: if the bytes are no image, or it is too large to be shown.
     """
     from PIL import Image
 
@@ -46,9 +46,9 @@ def picture_of(data: bytes) -> Picture:
         with Image.open(io.BytesIO(data), formats=formats) as image:
             kind, (width, height) = str(image.format).lower(), image.size
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise NoPicture("it is too large when it is unpacked") from None
-    except Exception:  # border: it reads what anybody wrote
-        raise NoPicture("it is no PNG, JPEG, WebP or GIF") from None
+        raise NoPicture("it is too large when decoded") from None
+    except Exception:  # border: the library reads bytes of any origin
+        raise NoPicture("it is not a PNG, JPEG, WebP or GIF") from None
     if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
         raise NoPicture(f"it has {width} times {height} pixels")
     return Picture(data=data, mime=f"image/{kind}", width=width, height=height)

@@ -1,7 +1,8 @@
 """``POST …/images/generations``: an image model at any compatible server.
 
-The server is the operator's, so its address may be private. An image that it says is
-elsewhere is fetched from that server itself, or from the public internet.
+The server is chosen by the operator, so its address may be private. If its answer names
+an address for the image, the image is fetched from that same server, or from the public
+internet only.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ _IDENTITY: Final = ("", "identity")
 
 
 def _bare(url: str) -> str:
-    """An address to which a path can be added."""
+    """Return an address to which a path can be appended."""
     return url.rstrip("/")
 
 
 @attrs.define(eq=False, kw_only=True)
 class ImageServer:
-    """One model at one server. Connections are made for each image.
+    """One model at one server. Each image uses new connections.
 
     Args:
       base_url: up to and including ``/v1``.
-      model: None leaves it to the server.
+      model: None leaves the choice to the server.
       size: width and height, such as ``1024x1024``, or ``auto``.
 
     Raises:
-      ValueError: for an address that is not plain http(s), or that carries credentials
-        or a query, and for a key that no header can hold.
+      ValueError: for an address that is not plain http(s) or contains credentials or a
+        query, and for a key that a header cannot hold.
     """
 
     base_url: str = attrs.field(converter=_bare)
@@ -65,17 +66,19 @@ class ImageServer:
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError("base_url: must be http://… or https://…")
         if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError("base_url: no credentials, query or fragment here")
+            raise ValueError("base_url: must have no credentials, query or fragment")
         key = "k" if self.key is None else self.key.reveal()
         if not (key.isascii() and key.isprintable() and key) or " " in key:
-            raise ValueError("api_key: empty, or not what a header can hold")
+            raise ValueError("api_key: must be printable ASCII, not empty, no spaces")
 
     @property
     def label(self) -> str:
         return f"{self.model or 'a model'} at {self.base_url}"
 
     async def paint(self, prompt: str, style: str) -> bytes:
-        """An image of it, unchecked. Cancelled, the connection is closed.
+        """Return an image for the prompt, unchecked.
+
+        If cancelled, closes the connection.
 
         Raises:
           ToolUnavailable, ToolError: see `image_in`.
@@ -100,14 +103,17 @@ class ImageServer:
         ) as error:
             raise ToolUnavailable("the image server cannot be reached") from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise ToolUnavailable("the image server broke off") from error
+            raise ToolUnavailable(
+                "the connection to the image server failed"
+            ) from error
 
     async def _ask(
         self, client: httpx2.AsyncClient, prompt: str
     ) -> tuple[int, dict[str, str], bytes]:
         headers = {
             "accept": "application/json",
-            "accept-encoding": "identity",  # nothing to unpack, and so no bomb
+            # no compression, and so no decompression bomb
+            "accept-encoding": "identity",
             "content-type": "application/json",
         }
         if self.key is not None:
@@ -128,7 +134,7 @@ class ImageServer:
                 return response.status_code, known, body
 
     async def _fetch(self, client: httpx2.AsyncClient, text: str) -> bytes:
-        """The image at an address that the server has named."""
+        """Fetch the image at an address in the server's answer."""
         from glyphoxa_trio.builtin.web.refusals import BadAddress
         from glyphoxa_trio.builtin.web.urls import parse
 
@@ -136,7 +142,7 @@ class ImageServer:
             url = parse(text)
             same = url.origin == parse(self.base_url).origin
         except BadAddress as error:
-            raise AnswerUnusable(f"the image is nowhere: {error}") from None
+            raise AnswerUnusable(f"the image's address is wrong: {error}") from None
         if not same:
             return await _from_elsewhere(url)
         headers = {"accept-encoding": "identity"}
@@ -152,14 +158,15 @@ class ImageServer:
         local = host in ("localhost", "::1") or host.startswith("127.")
         return httpx2.AsyncClient(
             verify=_tls(),
-            trust_env=not local,  # no proxy reaches a server on this machine
-            timeout=httpx2.Timeout(None, connect=_CONNECT),  # a call has its own end
+            trust_env=not local,  # a proxy cannot reach a server on this machine
+            # the call has its own time limit
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
             follow_redirects=False,
         )
 
 
 async def _from_elsewhere(url: PageUrl) -> bytes:
-    """From the public internet alone: whoever names it may be deceived, or deceive."""
+    """Fetch an image from the public internet only: the address may be an attack."""
     import httpcore2
 
     from glyphoxa_trio.builtin.web.addresses import Allowed
@@ -193,13 +200,15 @@ async def _from_elsewhere(url: PageUrl) -> bytes:
             body = await _body(response, response.aiter_stream(), known, MAX_BYTES)
             return _image(response.status, body)
     except (PageRefused, SiteFails):
-        raise AnswerUnusable(f"the image is at {url.host}, out of reach") from None
+        raise AnswerUnusable(
+            f"the image is at {url.host}, which cannot be reached"
+        ) from None
     except (
         httpcore2.NetworkError,
         httpcore2.TimeoutException,
         httpcore2.ProtocolError,
     ) as error:
-        raise AnswerUnusable(f"the image at {url.host} did not come") from error
+        raise AnswerUnusable(f"the image at {url.host} could not be fetched") from error
 
 
 class _Closing(Protocol):
@@ -212,9 +221,12 @@ async def _body(
     headers: Mapping[str, str],
     cap: int,
 ) -> bytes:
-    """At most one byte more than the cap: whoever reads it sees that it is too much."""
+    """Read a body, at most one byte beyond the limit.
+
+    So the caller sees that it is too long.
+    """
     if headers.get("content-encoding", "").strip().lower() not in _IDENTITY:
-        raise AnswerUnusable("the answer is packed in a way that was not asked for")
+        raise AnswerUnusable("the answer is compressed in a way that was not asked for")
     body, whole = bytearray(), False
     try:
         async for piece in pieces:
@@ -231,8 +243,11 @@ async def _body(
 
 
 async def _leave(response: _Closing, pieces: AsyncIterator[bytes]) -> None:
-    """Hang up. The client's generators do not close one another: asked once more, over
-    a closed connection, each of them fails and ends."""
+    """Close the connection.
+
+    The client's generators do not close one another. Iterated once more over a closed
+    connection, each of them fails and ends.
+    """
     import httpcore2
     import httpx2
 
@@ -245,13 +260,13 @@ async def _leave(response: _Closing, pieces: AsyncIterator[bytes]) -> None:
 
 def _image(status: int, body: bytes) -> bytes:
     if status != 200:
-        raise AnswerUnusable(f"the image is not where it should be ({status})")
+        raise AnswerUnusable(f"the image's address answers with status {status}")
     return body
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """The certificates that we trust; reading them takes a while."""
+    """The trusted certificates; reading them takes a while."""
     import httpx2
 
     return httpx2.create_ssl_context()

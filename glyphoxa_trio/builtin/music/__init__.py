@@ -1,8 +1,8 @@
-"""The tools ``play_track`` and ``stop_music`` over a folder of files (G12).
+"""The tools ``play_track`` and ``stop_music`` over a folder of files.
 
-`library` knows which files there are and for which mood, `moods` which of them was
-meant, `player` is the ACTOR that plays one track at a time, on an `Output`: a `mixer`
-of `mpv` processes, or `events`, which somebody else plays. `open_music` opens it all.
+`library` knows the files and their moods, `moods` decides which mood was meant, and
+`player` is the ACTOR that plays one track at a time on an `Output`: a `mixer` of `mpv`
+processes, or `events` for an application that plays them. `open_music` opens all of it.
 """
 
 from .events import MusicEvent, PlayMusic, StopMusic

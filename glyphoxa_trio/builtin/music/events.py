@@ -1,4 +1,4 @@
-"""Music that somebody else plays: an embedding application, told by events."""
+"""Music that the embedding application plays, as told by events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio
 
 @attrs.frozen(kw_only=True)
 class MusicEvent:
-    """What is to be done now. ``fade`` is in seconds."""
+    """A change in the music to be heard. ``fade`` is in seconds."""
 
     fade: float
 
@@ -21,7 +21,7 @@ class MusicEvent:
 class PlayMusic(MusicEvent):
     """Play this file over and over, until the next event; ``volume`` is 0 to 100.
 
-    What played before fades out while this one fades in.
+    The track before it fades out while this one fades in.
     """
 
     path: Path
@@ -31,12 +31,12 @@ class PlayMusic(MusicEvent):
 
 @attrs.frozen(kw_only=True)
 class StopMusic(MusicEvent):
-    """Fade out what plays."""
+    """Fade out the music."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class Announcer:
-    """An `Output` that only says what is to be heard."""
+    """An `Output` that plays nothing itself, but announces the music by events."""
 
     tell: Callable[[MusicEvent], None]
     volume: float

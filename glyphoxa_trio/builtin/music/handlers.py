@@ -1,4 +1,4 @@
-"""The tools ``play_track`` and ``stop_music`` (G12): they ask the player."""
+"""The tools ``play_track`` and ``stop_music``, which ask the player."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ R = TypeVar("R")
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
-LIMIT: Final = 0.48  # seconds: FAST has 500 ms, and an answer has a way back
+# seconds: a fast turn has 500 ms, and the answer needs some of them
+LIMIT: Final = 0.48
 
 
 def tools(player: Ref[Player], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
-    """``play_track`` and ``stop_music``, of this player.
+    """Return ``play_track`` and ``stop_music`` for a player.
 
-    ``how`` is said of each track that plays, beside which it is.
+    ``how`` is added to the answer about each track that plays.
     """
 
-    # Neither is idempotent, whatever it may seem: a probe would be heard.
+    # Neither tool is idempotent, since a probe would be heard.
     @tool(
         group="music",
         category="media",
@@ -57,7 +58,7 @@ def tools(player: Ref[Player], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
         else:
             answer["message"] = f"Now playing {track}, for {heard.mood}."
         if heard.mood != folded(heard.asked):
-            # The model may choose better, given what there is.
+            # The model may choose better if it knows the moods.
             answer |= {"asked_for": heard.asked, "moods": list(heard.moods)}
         return answer
 
@@ -84,7 +85,7 @@ async def _ask(
 ) -> R:
     left = min(LIMIT, context.deadline - trio.current_time())
     try:
-        # A little less than all of it: our words say more than "timeout".
+        # A little less than all of it: our message says more than "timeout".
         return await player.ask(request, within=left - 0.02)
     except (DeadlineExceeded, ActorGone):
         raise ToolUnavailable(

@@ -1,14 +1,15 @@
-"""Which files there are, and for which moods: by folders, by tags, by a YAML file.
+"""The files of a music library and their moods: by folders, tags and a YAML file.
 
-A track has every mood that any of the three says. Folders are those on the way to it,
-below the library. Tags are genre, mood, and a comment that reads like a list of moods.
-The file has moods, and for each a list of files or globs, relative to the library::
+A track has every mood that any of the three gives it. Folders are those on the way to
+it, below the library. Tags are genre, mood, and a comment that looks like a list of
+moods. The YAML file has moods, and for each a list of files or globs, relative to the
+library::
 
     tavern: [inn.ogg, taverns/*.ogg]
     battle: [drums.ogg]
 
-Everything here blocks on the disk: it belongs into a thread. What cannot be read is
-left out, with a warning; nothing here fails.
+Everything here blocks on the disk and must run in a thread. Files that cannot be read
+are left out, with a warning; nothing here fails.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _SOUND: Final = re.compile(r"(?i).+\.(aac|aiff?|flac|m4a|mka|mp3|og[ag]|opus|wav
 
 @attrs.frozen(kw_only=True)
 class Library:
-    """Tracks by mood, both in the order of their names.
+    """Tracks by mood, both sorted by name.
 
-    ``stamp`` tells whether folders or the file of moods have changed: tags that are
-    changed in place have not.
+    ``stamp`` shows whether folders or the file of moods have changed; it does not show
+    tags that were changed in place.
     """
 
     moods: Mapping[str, tuple[Path, ...]] = attrs.field(factory=dict)
@@ -53,7 +54,7 @@ class Library:
 def read_library(
     folder: Path, moods_file: Path | None = None, *, known: Library | None = None
 ) -> Library:
-    """What is in ``folder`` now; ``known`` itself, if that has not changed."""
+    """Return the content of ``folder``; ``known`` itself, if nothing has changed."""
     if known is not None and _stamp(path for path, _ in known.stamp) == known.stamp:
         return known
     return _Reading(folder, moods_file or folder / MOODS_FILE).read(
@@ -69,12 +70,12 @@ def _changed(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
-        return -1  # it may come
+        return -1  # the file may be created later
 
 
 @attrs.define(eq=False)
 class _Reading:
-    """One look through everything."""
+    """One reading of the whole library."""
 
     folder: Path
     file: Path
@@ -84,7 +85,7 @@ class _Reading:
     _full: bool = attrs.field(default=False, init=False)
 
     def read(self, *, named: bool) -> Library:
-        # Noted before it is read: what changes meanwhile is seen next time.
+        # Noted before reading: a change meanwhile is seen the next time.
         stamp = _changed(str(self.file))
         self._walk(self.folder, "", 0)
         moods: dict[str, set[str]] = defaultdict(set)
@@ -102,7 +103,7 @@ class _Reading:
             self._warn(f"{len(without)} tracks have no mood, such as {example}")
         if len(self._warnings) > _MOST_WARNINGS:
             more = len(self._warnings) - _MOST_WARNINGS
-            self._warnings[_MOST_WARNINGS:] = [f"and {more} more of such"]
+            self._warnings[_MOST_WARNINGS:] = [f"and {more} more warnings"]
         return Library(
             moods={
                 mood: tuple(self._found[x] for x in sorted(names & self._found.keys()))
@@ -129,7 +130,7 @@ class _Reading:
             if entry.name.startswith(".") or self._full:
                 continue
             below = f"{name}/{entry.name}" if name else entry.name
-            # A folder behind a link may be one that it is in.
+            # A linked folder may be one that contains the link.
             if entry.is_dir(follow_symlinks=False):
                 if depth >= MAX_DEPTH:
                     self._warn(f"{below}: left out, more than {MAX_DEPTH} deep")
@@ -160,7 +161,7 @@ class _Reading:
         return ()
 
     def _add_written(self, moods: dict[str, set[str]]) -> None:
-        """What the file of moods says."""
+        """Add the moods in the YAML file."""
         try:
             written = _read_yaml(self.file)
         except (OSError, ValueError) as error:
@@ -190,7 +191,12 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _read_yaml(path: Path) -> Mapping[Any, Any]:
-    """Raises OSError, or ValueError for what is no map."""
+    """Read a YAML file that must be a map.
+
+    Raises:
+      OSError: if it cannot be read.
+      ValueError: if it is too long or is no map.
+    """
     with path.open("rb") as file:
         data = file.read(MAX_MOODS_FILE + 1)
     if len(data) > MAX_MOODS_FILE:
@@ -204,7 +210,7 @@ def _read_yaml(path: Path) -> Mapping[Any, Any]:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise ValueError(f"it is not YAML: {error.problem}{where}") from None
-    except Exception as error:  # border: its reader stops at much in many ways
+    except Exception as error:  # border: the reader fails in many ways
         raise ValueError(f"it is not YAML: {type(error).__name__}") from None
     if written is None:
         return {}

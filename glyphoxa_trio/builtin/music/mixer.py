@@ -1,6 +1,6 @@
-"""Tracks that fade into each other: each is played by something of its own.
+"""Cross-fading tracks, each played by a player of its own.
 
-At most two are heard: one that plays, and one on its way out.
+At most two are heard: one that plays, and one that fades out.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ STEP: Final = 0.05  # seconds between two volumes of a fade
 
 
 class PlayingTrack(Protocol):
-    """A track that is heard, as long as its block lasts."""
+    """A track that plays until its block is left."""
 
     async def set_volume(self, volume: float) -> None:
-        """0 to 100. Raises `ToolUnavailable`."""
+        """Set the volume, 0 to 100. Raises `ToolUnavailable`."""
         ...
 
     async def over(self) -> str:
-        """Wait until nothing is heard any more; why."""
+        """Wait until the track has ended, and return why."""
         ...
 
 
-# Entered, the track has begun, at that volume. Raises as `Output.play` does.
+# When the block is entered, the track plays, at the given volume. Raises the errors of
+# `Output.play`.
 OpenTrack = Callable[[Path, float], AbstractAsyncContextManager[PlayingTrack]]
 
 
 @attrs.define(eq=False)
 class _Voice:
-    """One track. ``step`` is how far its fade has come."""
+    """One track. ``step`` is the position in its fade."""
 
     path: Path
     step: int
@@ -48,7 +49,7 @@ class _Voice:
 
 @attrs.define(eq=False, kw_only=True)
 class Mixer:
-    """An `Output`. Its tracks live in ``nursery``."""
+    """An `Output` whose tracks run in ``nursery``."""
 
     nursery: trio.Nursery
     open_track: OpenTrack
@@ -63,7 +64,7 @@ class Mixer:
         return None if self._now is None else self._now.path
 
     async def play(self, path: Path, mood: str) -> None:
-        # In a task of its own, which is cancelled with this one until it has begun.
+        # In a task of its own; until the track has begun, cancelling this cancels it.
         voice = await self.nursery.start(self._life, path)
         if voice.over:
             raise ToolUnavailable(f"{path.name} ended as soon as it had begun")
@@ -74,14 +75,14 @@ class Mixer:
         leaving, self._now = self._now, None
         if leaving is None:
             return
-        if self._leaving is not None:  # a third one would be noise
+        if self._leaving is not None:  # a third track would be noise
             self._leaving.scope.cancel("another one fades out")
         self._leaving = leaving
         leaving.leaving.set()
 
     @property
     def _steps(self) -> int:
-        """Volumes of a whole fade; without one it is all or nothing."""
+        """The number of volumes in a whole fade; 1 if there is no fade."""
         return max(1, round(self.crossfade / STEP))
 
     def _volume(self, voice: _Voice) -> float:
@@ -102,7 +103,7 @@ class Mixer:
                 self._leaving = None
 
     async def _hear(self, voice: _Voice, track: PlayingTrack) -> None:
-        """In, for as long as it is wanted, and out."""
+        """Fade the track in, play it until it is stopped, and fade it out."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._fade, voice, track, nursery.cancel_scope)
             why = await track.over()

@@ -1,4 +1,4 @@
-"""Which mood was meant: by its words, words of their kind, near spelling. Pure."""
+"""Finding the mood that was meant: by words, related words, and spelling. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 LONGEST: Final = 60  # characters of a mood
 
 _BETWEEN: Final = re.compile(r"[\s_\-]+")
-_CLOSE: Final = 0.8  # as difflib measures it: one letter in five
+_CLOSE: Final = 0.8  # as difflib measures it: one letter in five may differ
 _STEM: Final = 4  # letters that two forms of one word share: spook, spooky
 
-# Words that players and composers use for the same.
+# Words that players and composers use for the same mood.
 _KINDS: Final = tuple(
     frozenset(line.split())
     for line in (
@@ -36,15 +36,15 @@ _KINDS: Final = tuple(
 
 
 def folded(text: str) -> str:
-    """A mood as it is compared: small letters, single spaces, cut."""
+    """Return a mood as it is compared: lower case, single spaces, shortened."""
     return _BETWEEN.sub(" ", text[: 4 * LONGEST]).strip().casefold()[:LONGEST].strip()
 
 
 def nearest_mood(wanted: str, moods: Iterable[str]) -> str | None:
-    """The mood that ``wanted`` means, itself if it is there; None if nothing is near.
+    """Return the mood that ``wanted`` means; None if none is near.
 
     Args:
-      moods: folded.
+      moods: as `folded` returns them.
     """
     wanted = folded(wanted)
     words = wanted.split()
@@ -54,14 +54,14 @@ def nearest_mood(wanted: str, moods: Iterable[str]) -> str | None:
             return mood
         theirs = mood.split()
         score = sum(max((_likeness(x, y) for y in theirs), default=0) for x in words)
-        # Of two that fit as well the one with less beside it.
+        # Of two that match equally well, take the shorter one.
         if score and (best is None or (score, -len(mood)) > best[:2]):
             best = (score, -len(mood), mood)
     return None if best is None else best[2]
 
 
 def _likeness(word: str, other: str) -> int:
-    """How much a word says of another one: 0 is nothing."""
+    """Return how well two words match; 0 means not at all."""
     if other == word:
         return 4
     if any(word in kind and other in kind for kind in _KINDS):

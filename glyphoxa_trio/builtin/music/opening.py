@@ -1,4 +1,4 @@
-"""The group ``music``, opened: a library, somebody who plays, and the tools."""
+"""Opening the group ``music``: a library, an output, and the tools."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .player import Player, Prepare, open_player
 
 @attrs.frozen(kw_only=True)
 class Music:
-    """The tools, and the player behind them. ``by_events``: somebody else plays."""
+    """The tools, and the player behind them. ``by_events``: the application plays."""
 
     tools: tuple[Tool, ...]
     by_events: bool
     _player: Ref[Player] = attrs.field(repr=False)
 
     def prepare(self) -> None:
-        """Look through the library before somebody waits for it."""
+        """Read the library now, before the first call has to wait for it."""
         self._player.tell(Prepare())
 
 
@@ -49,20 +49,21 @@ async def open_music(
     warn: Callable[[str], None] = lambda text: None,
     rng: random.Random | None = None,
 ) -> AsyncGenerator[Music]:
-    """Music until the block is left; then it is silent, and no process is left.
+    """Open music until the block is left; then it is silent, and no process is left.
 
-    Nothing is read or started before it is asked for.
+    Nothing is read or started before it is needed.
 
     Args:
       library, moods: see `read_library`.
       player: ``mpv``, ``events``, or ``auto``: mpv where it is installed.
-      volume: 0 to 100; ``crossfade`` in seconds.
-      tell: told what is to be heard, where events play.
-      warn: told of what cannot be read or played.
+      volume: 0 to 100.
+      crossfade: seconds.
+      tell: called with the events, if the application plays the music.
+      warn: called for files that cannot be read or played.
     """
 
     async def look(known: Library | None) -> Library:
-        # Left to itself where the disk hangs: nothing waits for what it reads.
+        # Abandoned when cancelled, as the disk may hang: its result is not needed then.
         return await trio.to_thread.run_sync(
             partial(read_library, library, moods, known=known), abandon_on_cancel=True
         )
@@ -85,7 +86,7 @@ async def open_music(
         ref = await stack.enter_async_context(
             open_player(look, output, rng=rng, warn=warn)
         )
-        # Whoever reads the answers may be the one that plays.
+        # The client that reads the answers may be the one that plays.
         how = {"volume": volume, "fade_ms": round(crossfade * 1000)}
         made = tools(ref, how if by_events else {})
         yield Music(tools=tuple(made), by_events=by_events, player=ref)

@@ -1,4 +1,4 @@
-"""Where music is played: what a player needs of it."""
+"""The part of a music output that the player needs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Protocol
 
 
 class MusicOutput(Protocol):
-    """Plays one track at a time, over and over."""
+    """An output that plays one track at a time, over and over."""
 
     @property
     def playing(self) -> Path | None:
-        """What plays now, and is not on its way out."""
+        """The track that plays now and is not fading out."""
         ...
 
     async def play(self, path: Path, mood: str) -> None:
-        """Begin with this one; what played before fades out meanwhile.
+        """Begin this track; the one before it fades out meanwhile.
 
-        Returns when it has begun. Failed or cancelled, what played before goes on.
+        Returns when it has begun. If this fails or is cancelled, the one before goes
+        on.
 
         Raises:
-          ToolError: this track cannot be played.
-          ToolUnavailable: nothing can, just now.
+          ToolError: if this track cannot be played.
+          ToolUnavailable: if no track can be played at the moment.
         """
         ...
 
     def stop(self) -> None:
-        """Fade out whatever plays. Nothing, if nothing does."""
+        """Fade out the track that plays, if there is one."""
         ...

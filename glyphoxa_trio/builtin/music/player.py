@@ -1,7 +1,7 @@
-"""ACTOR: the player. It knows the library, and plays one track at a time.
+"""ACTOR: the player, which knows the library and plays one track at a time.
 
-The library is looked at anew with each call that plays something, in a thread, and a
-call waits for that only briefly: what was known before serves meanwhile.
+The library is read again, in a thread, with each call that plays something. A call
+waits for that only briefly and otherwise uses the library as it was.
 """
 
 from __future__ import annotations
@@ -34,28 +34,32 @@ from .moods import folded, nearest_mood
 from .output import MusicOutput
 
 LOOKING: Final = 0.1  # seconds that a call waits for the library
-AFTER_START: Final = 0.2  # seconds, so that it does not compete with a start
-FIRST_LOOK: Final = 0.35  # while nothing is known of it
+# seconds, so that reading does not compete with a program's start
+AFTER_START: Final = 0.2
+FIRST_LOOK: Final = 0.35  # seconds, while no library has been read
 ATTEMPTS: Final = 3  # tracks of a mood that are tried in one call
 MOST_NAMED: Final = 40  # moods in an answer
 
-# A fault of ours must not end whoever opened it, nor spin.
+# A bug in the player must neither end its host nor restart in a busy loop.
 _AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
 
-# What is in the library now, given what was.
+# Returns the library as it is now, given the one known before.
 Look = Callable[[Library | None], Awaitable[Library]]
 
 
 class NoSuchMood(ToolError):
-    """Nothing is near what was asked for; the message says what there is."""
+    """No mood is near the one that was asked for; the message names some."""
 
     code = "NotFound"
 
 
 @attrs.frozen
 class Playing:
-    """What is heard now. ``asked`` is what was asked for, ``already`` whether it was
-    heard before; ``moods`` are those that there are."""
+    """The track that plays now.
+
+    ``asked`` is the mood that was asked for, ``already`` whether the track was playing
+    before; ``moods`` are the moods of the library.
+    """
 
     track: Path
     mood: str
@@ -71,12 +75,12 @@ class Play(Request["Player", Playing]):
 
 @attrs.frozen
 class StopPlaying(Request["Player", Path | None]):
-    """Answered with what was heard."""
+    """Stop the music; answered with the track that was playing, or None."""
 
 
 @attrs.frozen
 class Prepare(Request["Player", None]):
-    """Look through the library before somebody waits for it."""
+    """Read the library now, before the first call has to wait for it."""
 
 
 @asynccontextmanager
@@ -87,12 +91,12 @@ async def open_player(
     rng: random.Random | None = None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> AsyncGenerator[Ref[Player]]:
-    """A player until the block is left; then it is silent at once.
+    """Run a player until the block is left; then it is silent at once.
 
     Args:
-      output: made for each life of the actor, whose nursery is handed in.
-      rng: of the choice between tracks; anybody's by default.
-      warn: told of tracks that cannot be played, and of what the library is told of.
+      output: makes the output for each life of the actor, given its nursery.
+      rng: for the choice between tracks; unseeded by default.
+      warn: called for tracks that cannot be played, and with the library's warnings.
     """
     chance = random.Random() if rng is None else rng
     with lone_errors():
@@ -168,7 +172,7 @@ class Player:
         raise ToolError(f"no track for {mood} can be played")
 
     def _in_order(self, mood: str, tracks: list[Path]) -> list[Path]:
-        """By chance, but what was heard last comes last."""
+        """Return the tracks in random order, but those heard last at the end."""
         recent = {self._last.get(mood), self._output.playing}
         shuffled = self._rng.sample(tracks, len(tracks))
         return sorted(shuffled, key=lambda path: path in recent)
@@ -180,13 +184,13 @@ class Player:
         return self._looked
 
     async def _now(self) -> Library:
-        """The library, as new as can be had in that time."""
+        """Return the library, as new as can be had within the time limit."""
         looked = self._begin_to_look()
         with trio.move_on_after(FIRST_LOOK if self._library is None else LOOKING):
             await looked.wait()
         if self._library is None:
             raise ToolUnavailable(
-                "the music is being looked through; ask again in a moment"
+                "the music library is being read; ask again in a moment"
             )
         return self._library
 

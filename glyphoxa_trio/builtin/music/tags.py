@@ -1,4 +1,4 @@
-"""Moods in the tags of a file, whatever its format: genre, mood, comment."""
+"""Moods in the tags of a file of any format: genre, mood, comment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .moods import folded
 
-# As ID3, MP4, Vorbis and APE name them, in small letters.
+# The names in ID3, MP4, Vorbis and APE, in lower case.
 _TELLING: Final = (
     "tcon",
     "tmoo",
@@ -20,17 +20,17 @@ _TELLING: Final = (
 )
 _COMMENTS: Final = ("comm", "comment", "©cmt", "description")
 _LIST: Final = re.compile(r"[,;/|\n\0]")
-_LONGEST_COMMENT: Final = 100  # characters; beyond it is no list of moods
+_LONGEST_COMMENT: Final = 100  # characters; a longer comment is no list of moods
 _MOST_WORDS: Final = 3  # of a mood in a comment
 _MOST: Final = 20  # moods of one file
 
 
 class UnreadableFile(Exception):
-    """The file is not what its name says."""
+    """The file does not have the format that its name says."""
 
 
 def moods_in_tags(path: Path) -> tuple[str, ...]:
-    """The moods that a file's tags name; none if it has no tags.
+    """Return the moods in a file's tags; none if it has no tags.
 
     Raises:
       Broken: if it cannot be read as sound.
@@ -46,7 +46,7 @@ def moods_in_tags(path: Path) -> tuple[str, ...]:
         raise
     except OSError as error:
         raise UnreadableFile(error.strerror or type(error).__name__) from None
-    except Exception as error:  # border: it reads what anybody wrote
+    except Exception as error:  # border: the library reads files of any origin
         words = str(error).replace(str(path), path.name)
         raise UnreadableFile(words[:200] or type(error).__name__) from None
     if file is None or file.tags is None:
@@ -72,13 +72,13 @@ def moods_in_tags(path: Path) -> tuple[str, ...]:
 def _items(tags: Any) -> Iterable[tuple[str, Any]]:
     try:
         return list(tags.items())
-    except Exception:  # border: tags of a format without any
+    except Exception:  # border: tags of a format that has none
         return []
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of a frame, a list of them, or one."""
-    genres = getattr(value, "genres", None)  # of ID3, with its numbers in words
+    """Return the texts of a frame, which holds a list of them or one."""
+    genres = getattr(value, "genres", None)  # of ID3, with its numbers as words
     text = genres if genres is not None else getattr(value, "text", value)
     listed = text if isinstance(text, list | tuple) else [text]
     return [

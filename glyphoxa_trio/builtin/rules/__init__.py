@@ -1,8 +1,8 @@
-"""Looking up rules: the 5e SRD, or data sets of your own (G9, D21).
+"""Looking up rules: the 5e SRD, or data sets of your own.
 
-`datasets` reads entries, `index` finds them, `handlers` makes ``search_rules``
-and ``get_rule`` of both. The shipped entries state the facts of the SRD in words
-of this project, and carry this notice:
+`datasets` reads entries, `index` finds them, and `handlers` makes ``search_rules`` and
+``get_rule`` from both. The entries that come with the package state the facts of the
+SRD in words of this project, and carry this notice:
 
     This work includes material taken from the System Reference Document 5.1
     ("SRD 5.1") by Wizards of the Coast LLC and available at

@@ -1,16 +1,16 @@
-"""Rules from JSON, in two layouts (D21).
+"""Reading rules from JSON, in two layouts.
 
-Ours is a list of entries, or an object that holds it as ``entries`` beside a
-``notice``:
+Our own layout is a list of entries, or an object that holds the list as ``entries``
+beside a ``notice``:
 
     [{"id": "condition-blinded", "name": "Blinded", "category": "condition",
       "system": "dnd5e", "text": "You see nothing ...", "keywords": ["blind"]}]
 
-``system`` (``dnd5e``) and ``keywords`` (none) may be left out. The other layout
-is 5e-database's: a list of objects with ``index``, ``name`` and ``desc``. There
-the category comes from the file's name (``5e-SRD-Conditions.json`` makes
-``condition-blinded``), or is ``spell`` for whatever has a level and a school;
-an object without a ``desc`` has nothing to look up and is left out.
+``system`` (``dnd5e``) and ``keywords`` (none) may be left out. The other layout is
+5e-database's: a list of objects with ``index``, ``name`` and ``desc``. There the
+category comes from the file's name (``5e-SRD-Conditions.json`` makes
+``condition-blinded``), or is ``spell`` for an object with a level and a school. An
+object without a ``desc`` has nothing to look up and is left out.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _GENERAL: Final = ("rules", "rule-sections")  # 5e-database's names for our "gen
 
 
 class DatasetError(GlyphoxaError):
-    """A data set does not read; the message names the file and every place."""
+    """A data set cannot be read; the message names the file and every place."""
 
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """One thing to look up. ``id`` is unique over all the data sets in use."""
+    """One entry to look up. ``id`` is unique over all data sets in use."""
 
     id: str
     name: str
@@ -53,7 +53,7 @@ class Rule:
 
 @cache
 def shipped() -> tuple[Rule, ...]:
-    """The SRD's entries that come with the package. Read once."""
+    """Return the entries of the SRD that come with the package. Read once."""
     folder = resources.files("glyphoxa_trio.builtin") / "data" / "rules"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return tuple(
@@ -62,7 +62,7 @@ def shipped() -> tuple[Rule, ...]:
 
 
 def load(path: Path) -> list[Rule]:
-    """The entries of a file, in either layout.
+    """Return the entries of a file, in either layout.
 
     Raises:
       DatasetError: if the file cannot be read or is not a data set.
@@ -75,10 +75,10 @@ def load(path: Path) -> list[Rule]:
 
 
 def read(text: str, name: str) -> list[Rule]:
-    """The entries in a file's text. ``name`` is the file's, for errors too.
+    """Return the entries in a file's text. ``name`` is the file's, also for errors.
 
     Raises:
-      DatasetError: with all that is wrong at once, each with its place.
+      DatasetError: with all errors at once, each with its place.
     """
     try:
         document = json.loads(text)
@@ -99,7 +99,7 @@ def read(text: str, name: str) -> list[Rule]:
         if not wrong:
             rule = _foreign(entry, category) if "index" in entry else _own(entry)
             if rule.id in rules:
-                wrong = [f": {rule.id} is there twice"]
+                wrong = [f": {rule.id} occurs twice"]
             elif rule.text:
                 rules[rule.id] = rule
         problems += [f"[{number}]{problem}" for problem in wrong]
@@ -165,7 +165,8 @@ def _foreign(entry: Mapping[str, Any], category: str) -> Rule:
     parts = [*_lines(entry.get("desc", ())), *_lines(entry.get("higher_level", ()))]
     if "level" in entry and "school" in entry:
         category = "spell"
-        # Said where the description does not say it, but only if there is one.
+        # For spells whose description does not repeat these facts, but only if there is
+        # one.
         parts = [_spell_line(entry), *parts] if parts else []
     return Rule(
         id=f"{category}-{entry['index']}",
@@ -195,7 +196,7 @@ def _spell_line(entry: Mapping[str, Any]) -> str:
 
 
 def _category(stem: str) -> str:
-    """``5e-SRD-Magic-Items`` is about ``magic-item``."""
+    """Return the category for a file: ``magic-item`` for ``5e-SRD-Magic-Items``."""
     name = re.sub(r"^5e-srd-", "", stem.lower())
     if name in _GENERAL:
         return "general"

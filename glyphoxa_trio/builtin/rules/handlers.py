@@ -1,4 +1,4 @@
-"""The tools ``search_rules`` and ``get_rule`` (G9, D21)."""
+"""The tools ``search_rules`` and ``get_rule``."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .index import RuleIndex, excerpt, terms
 
 MAX_RESULTS: Final = 20
 MAX_QUERY: Final = 1000  # characters
-_LONGEST_ID: Final = 100  # of an unknown id, compared with those there are
+_LONGEST_ID: Final = 100  # of an unknown id that is compared with the known ones
 
 
 def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
-    """``search_rules`` and ``get_rule`` over the shipped rules and ``datasets``.
+    """Return ``search_rules`` and ``get_rule`` over the shipped rules and ``datasets``.
 
     Args:
-      datasets: files in our own or in 5e-database's layout, see `datasets`. An
-        entry takes the place of an earlier one with the same id.
+      datasets: files in our own or in 5e-database's layout, see `datasets`. An entry
+        replaces an earlier one with the same id.
 
     Raises:
-      DatasetError: for a file that does not read.
+      DatasetError: if a file cannot be read.
     """
     index = _index(*(rule for path in datasets for rule in load(path)))
     categories = sorted({rule.category for rule in index.rules.values()})
     systems = ", ".join(sorted(index.systems))
 
-    # Coroutines, though they never wait: a thread would cost more than the search.
+    # Coroutines, though they never wait: a thread would take longer than the search.
     @tool(
         group="rules",
         category="rules",
@@ -92,7 +92,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
                     "score": round(match.score, 3),
                     "excerpt": excerpt(match.rule.text, query),
                 }
-                # JSON schema takes 5.0 for an integer; a slice does not.
+                # JSON Schema accepts 5.0 as an integer; a slice does not.
                 for match in matches[: int(limit)]
             ],
             "total": len(matches),
@@ -133,15 +133,15 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
     return [search_rules, get_rule]
 
 
-# To make one takes a fiftieth of a second, and most reloads change no rule.
+# Building one takes a fiftieth of a second, and most reloads change no rule.
 @lru_cache(maxsize=4)
 def _index(*more: Rule) -> RuleIndex:
-    """Of the shipped rules and ``more``."""
+    """Return the index of the shipped rules and ``more``."""
     return RuleIndex.build([*shipped(), *more])
 
 
 def _nearest(index: RuleIndex, unknown: str) -> list[str]:
-    """Up to three ids: those with a word of the name, then those alike in letters."""
+    """Return up to three similar ids: by a word of the name, then by spelling."""
     head, dash, tail = unknown.partition("-")
     category = any(head == rule.category for rule in index.rules.values())
     words = tail if dash and category else unknown

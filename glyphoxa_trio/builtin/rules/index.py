@@ -1,9 +1,9 @@
 """Ranked full-text search over rules, in memory: an inverted index with BM25.
 
-A word counts more in a name than among the keywords, and more there than in the
-text (BM25F: the fields' weights multiply the frequencies). Every word stands in
-the index as it is written and by its stem, so that "grapple" finds all that
-speaks of grappling, and puts first what is called just that.
+A word counts more in a name than among the keywords, and more there than in the text
+(BM25F: the fields' weights multiply the frequencies). Each word is in the index as it
+is written and by its stem, so that "grapple" finds all rules about grappling, and the
+one with just that name first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import attrs
 
 from .datasets import Rule
 
-MAX_TERMS: Final = 64  # of one query; what comes after them is not looked at
+MAX_TERMS: Final = 64  # of one query; the rest is ignored
 EXCERPT: Final = 240  # characters
 
 _NAME, _ID, _KEYWORD, _TEXT = 5.0, 4.0, 2.5, 1.0
-_WHOLE_NAME = 1.5  # a factor, where the query holds every word of the name
+_WHOLE_NAME = 1.5  # a factor, if the query holds every word of the name
 _K1, _B = 1.2, 0.75  # BM25's usual saturation and length normalisation
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -47,7 +47,7 @@ class Match:
 
 @attrs.frozen(kw_only=True)
 class RuleIndex:
-    """Rules, found by id or by words. Frozen: build another one to change it."""
+    """Rules, found by id or by words. Immutable: build another one to change it."""
 
     rules: Mapping[str, Rule]
     systems: frozenset[str]
@@ -56,7 +56,7 @@ class RuleIndex:
 
     @classmethod
     def build(cls, rules: Iterable[Rule]) -> RuleIndex:
-        """An index of ``rules``; of two with the same id the later one holds."""
+        """Build an index of ``rules``; of two with the same id the later one counts."""
         by_id = {rule.id: rule for rule in rules}
         frequencies = {rule.id: _frequencies(rule) for rule in by_id.values()}
         lengths = {key: sum(found.values()) for key, found in frequencies.items()}
@@ -83,9 +83,9 @@ class RuleIndex:
         )
 
     def search(self, query: str, system: str | None = None) -> list[Match]:
-        """All that shares a word with ``query``, best first; ties by id.
+        """Return all rules that share a word with ``query``, best first; ties by id.
 
-        ``system`` is compared without regard to case; None is all of them.
+        ``system`` is compared without regard to case; None means all systems.
         """
         wanted = terms(query)[:MAX_TERMS]
         scores: defaultdict[str, float] = defaultdict(float)
@@ -105,13 +105,15 @@ class RuleIndex:
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text and their stems, each once, without the commonest."""
+    """Return the words of a text and their stems, each once, without stop words."""
     return list(dict.fromkeys(_terms(text)))
 
 
 def excerpt(text: str, query: str) -> str:
-    """The sentence that shares most words with ``query``, the first if none does,
-    and of what follows it as many sentences as fit.
+    """Return the sentence that shares most words with ``query``, and what follows.
+
+    It is the first sentence if none shares a word, and is followed by as many of the
+    next sentences as fit.
     """
     wanted = set(terms(query))
     sentences = _SENTENCE.split(text)

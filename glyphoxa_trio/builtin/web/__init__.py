@@ -1,17 +1,17 @@
-"""The web: ``search`` and ``fetch_page`` (G14).
+"""The tools ``search`` and ``fetch_page``.
 
-Of what comes from outside, each part is looked at where it can be looked at alone:
+Input from outside is checked in small parts, each on its own:
 
-`urls`, `addresses`     what an address is, and whether it may be fetched from (pure)
+`urls`, `addresses`     parsing addresses, and whether they may be fetched from (pure)
 `connecting`            connections to addresses that were checked
-`sites`, `robots`       what sites ask of robots, and how many visit them
-`fetching`, `answers`   redirects and limits; what a server has answered
+`sites`, `robots`       the wishes of sites to robots, and the number of visits at once
+`fetching`, `answers`   redirects and limits; the answers of servers
 `unpacking`, `content`, `charset`, `page`, `text`
                         a body as text (pure)
 `extraction`, `worker`, `reading`
-                        HTML, in a process that may be killed
+                        HTML, in a process that can be killed
 `search`, `searxng`, `brave`, `found`
-                        search engines: how they are asked, and what they found
+                        search engines: their requests and their results
 """
 
 from importlib import import_module
@@ -48,7 +48,7 @@ _HOME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the process that reads a page needs none of it."""
+    """Import a name on first use; the process that reads a page needs none."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

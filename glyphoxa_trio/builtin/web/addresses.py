@@ -1,13 +1,13 @@
-"""Which addresses pages may come from. Pure.
+"""The addresses from which pages may come. Pure.
 
-An address is global, private or neither. What is neither is of no use for a page, or
-is of use only to somebody who wants to break in: link-local addresses and those of the
-metadata services of clouds above all. Private ones are for those who say so, by
-network or by name; what is neither has to be listed as a network.
+An address is global, private or neither. Addresses that are neither serve no pages; an
+attacker may use them, above all link-local ones and the metadata services of clouds.
+Private addresses are allowed if the operator lists them, by network or by name; one
+that is neither must be listed as a network.
 
 The lists are those of the IANA registries of special-purpose addresses. Python's own
-`is_global` is not asked: it counts multicast and 6to4 as global, and its answers
-have changed from one patch release to the next.
+`is_global` is not used: it counts multicast and 6to4 as global, and its answers have
+changed from one patch release to the next.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Network = IPv4Network | IPv6Network
 
 
 class NetworkReach(Enum):
-    """From where an address can be reached."""
+    """The networks from which an address can be reached."""
 
     GLOBAL = "global"
     PRIVATE = "private"
@@ -44,7 +44,7 @@ _PRIVATE: Final = tuple(
     ip_network(text)
     for text in (
         "10.0.0.0/8",
-        "100.64.0.0/10",  # behind a provider's NAT; and many a virtual network
+        "100.64.0.0/10",  # behind a provider's NAT, and in many virtual networks
         "127.0.0.0/8",
         "172.16.0.0/12",
         "192.168.0.0/16",
@@ -68,22 +68,22 @@ _NEITHER: Final = tuple(
         "198.18.0.0/15",
         "198.51.100.0/24",
         "203.0.113.0/24",
-        "224.0.0.0/3",  # multicast, and what is reserved
+        "224.0.0.0/3",  # multicast, and reserved addresses
         "2001::/23",  # Teredo, benchmarks, identifiers of hosts
         "2001:db8::/32",
-        "2002::/16",  # 6to4: a tunnel to whatever is written inside
+        "2002::/16",  # 6to4: a tunnel to the IPv4 address inside
         "3fff::/20",
     )
 )
-_UNICAST: Final = IPv6Network("2000::/3")  # all that was ever given out
+_UNICAST: Final = IPv6Network("2000::/3")  # all that has ever been assigned
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 def reach(address: Address) -> NetworkReach:
-    """From where it can be reached, whichever way it is written."""
+    """Return the reach of an address, in whichever form it is written."""
     address = innermost(address)
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        return NetworkReach.NEITHER  # it is of one network card
+        return NetworkReach.NEITHER  # it belongs to one network interface
     if _in(address, _NEITHER):
         return NetworkReach.NEITHER
     if _in(address, _PRIVATE):
@@ -94,7 +94,7 @@ def reach(address: Address) -> NetworkReach:
 
 
 def innermost(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for, if it does."""
+    """Return the IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -105,17 +105,17 @@ def innermost(address: Address) -> Address:
 
 @attrs.frozen
 class Allowed:
-    """What may be fetched from beside the global addresses."""
+    """The addresses that may be fetched from in addition to the global ones."""
 
     networks: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Allowed:
-        """Networks, addresses and names, as people write them.
+        """Parse networks, addresses and host names, as people write them.
 
         Raises:
-          ValueError: naming an entry that is none of them.
+          ValueError: for an entry that is none of them; the message names it.
         """
         networks: list[Network] = []
         hosts: set[str] = set()
@@ -133,16 +133,16 @@ class Allowed:
         return cls(tuple(networks), frozenset(hosts))
 
     def refusal(self, host: str, addresses: Iterable[str]) -> str | None:
-        """Why nothing is fetched from a host with these addresses; None if it may be.
+        """Return why this host may not be fetched from; None if it may.
 
-        One bad address among good ones is enough: a name that leads both inside and
-        outside is a trap, or will be wrong half of the time.
+        One forbidden address among allowed ones is enough: a name that leads both
+        inside and outside is an attack, or fails half of the time.
         """
         for text in addresses:
             try:
                 address = ip_address(text)
             except ValueError:
-                return f"{host} has an address that is none"
+                return f"{host} has an invalid address"
             if not self._admits(host, address):
                 return f"{host} is not on the public internet"
         return None

@@ -1,4 +1,4 @@
-"""What a server answered: its status, its headers, and its body as far as wanted."""
+"""The answer of a server: its status, its headers, and its body up to a limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _NEAR: Final = 32 * 1024  # bytes
 
 @attrs.frozen(eq=False)
 class HttpAnswer:
-    """The head of an answer; the body is read on demand. Names are in small letters."""
+    """The head of an answer; the body is read on demand.
+
+    Header names are in lower case.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -40,7 +43,7 @@ class HttpAnswer:
             name = raw.decode("latin-1").lower()
             text = _text(value)
             if name == "content-encoding" and name in headers:
-                text = f"{headers[name]}, {text}"  # packed more than once
+                text = f"{headers[name]}, {text}"  # compressed more than once
             elif name in headers:
                 continue
             headers[name] = text
@@ -51,10 +54,10 @@ class HttpAnswer:
         return language_of(self.headers.get("content-language"))
 
     async def body(self, cap: int) -> tuple[bytes, bool]:
-        """At most ``cap`` bytes, unpacked; and whether there are more.
+        """Return at most ``cap`` bytes, decompressed, and whether there are more.
 
         Raises:
-          Unreadable: if it cannot be unpacked.
+          Unreadable: if it cannot be decompressed.
         """
         body = Body(self.headers.get("content-encoding", ""), cap)
         async with aclosing(self._response.aiter_stream()) as pieces:
@@ -65,13 +68,13 @@ class HttpAnswer:
         return data, body.truncated
 
     async def leave(self) -> None:
-        """Read to the end if that is near: the connection is good for the page then."""
+        """Read a short rest of the body, so that the connection can be reused."""
         with trio.move_on_after(_GRACE), suppress(Unreadable):
             await self.body(_NEAR)
 
 
 def problem(answer: HttpAnswer, url: PageUrl) -> ToolError | None:
-    """What is wrong with an answer that is no page; None if it is one."""
+    """Return the reason why an answer has no page; None if it has one."""
     status, host = answer.status, url.host
     if status == 200 or status == 203:
         return None

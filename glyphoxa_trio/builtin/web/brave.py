@@ -1,7 +1,7 @@
 """Brave's web search API. Pure.
 
-A key that is wrong is a 422 there, told apart from a question that is wrong by a code
-in the body.
+A wrong key gives status 422 there; a code in the body tells it apart from a wrong
+question.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .found import SearchResults, hits_of
 from .refusals import SiteFails
 
 BRAVE_URL: Final = "https://api.search.brave.com"
-MOST_CHARACTERS: Final = 400  # of a question, and words
+MOST_CHARACTERS: Final = 400  # of a question, which has at most so many words, too
 MOST_WORDS: Final = 50
 
 _NAMES: Final = {
@@ -27,7 +27,7 @@ _NAMES: Final = {
 
 
 class Brave:
-    """One index, with a key."""
+    """Brave's index, which needs a key."""
 
     name = "Brave"
     path = "/res/v1/web/search"

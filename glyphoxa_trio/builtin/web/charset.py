@@ -1,7 +1,7 @@
-"""Bytes as text, whatever their server says that they are. Pure.
+"""Decoding bytes as text, however their server labels them. Pure.
 
-A mark at the beginning wins, then the header, then what the page says of itself; a
-name that does not fit the bytes is not believed.
+A byte order mark wins, then the header, then the page's own declaration. A label that
+does not fit the bytes is ignored.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WINDOWS: Final = "cp1252"
-# Python's names of what browsers read. Not among them is what is no text (zlib), and
-# what hides letters as other letters (UTF-7).
+# Python's names of the encodings that browsers read. Not among them are codecs that
+# are no text encoding (zlib), and those that hide letters as other letters (UTF-7).
 _KNOWN: Final = frozenset(
     {
         "utf-8",
@@ -32,27 +32,28 @@ _KNOWN: Final = frozenset(
         *("euc_jp", "iso2022_jp", "shift_jis", "cp932"),
     }
 )
-_LATIN: Final = ("ascii", "iso8859-1")  # what says so is nearly always Windows'
+# pages labelled so are nearly always in Windows' encoding
+_LATIN: Final = ("ascii", "iso8859-1")
 _SAID: Final = re.compile(
     rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
 )
 _CUT: Final = frozenset(
     {"unexpected end of data", "truncated data", "incomplete multibyte sequence"}
 )
-_HEAD: Final = 4096  # bytes in which a page says it
+_HEAD: Final = 4096  # bytes in which a page declares its encoding
 
 
 def decoded(data: bytes, declared: str | None, *, html: bool = True) -> str:
-    """The text of a page; what cannot be read in it is replaced.
+    """Return the text of a page; undecodable bytes in it are replaced.
 
     Args:
-      declared: the charset of the header ``Content-Type``, if there is one.
-      html: the page may say it, too.
+      declared: the charset in the ``Content-Type`` header, if there is one.
+      html: whether to look for a declaration in the page, too.
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    # What is valid UTF-8 and not ASCII is UTF-8, whoever calls it Latin.
+    # Text that is valid UTF-8 and not ASCII is UTF-8, even if it is labelled as Latin.
     names = sorted(_names(data, declared, html), key=lambda name: name == _WINDOWS)
     for name in names:
         with suppress(UnicodeDecodeError):
@@ -90,6 +91,6 @@ def _known(label: str) -> str | None:
 
 
 def _mostly_fits(data: bytes, name: str) -> bool:
-    """Whether what does not fit is a slip here and there."""
+    """Return whether at most two percent of the characters do not fit."""
     text = data.decode(name, "replace")
     return text.count("\N{REPLACEMENT CHARACTER}") * 50 <= len(text)

@@ -1,9 +1,8 @@
 """Connections to addresses that were checked, and to no other.
 
-A name is resolved, what it leads to is checked, and one of those addresses is
-connected to: nobody asks for the name a second time, so a server that answers
-differently then gains nothing. TLS is for the name: it is sent, and the certificate
-has to be its own.
+A name is resolved once, all its addresses are checked, and one of them is connected to.
+So a name server that answers differently the second time gains nothing. TLS is for the
+name: it is sent, and the certificate must be for it.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from .refusals import PageRefused, SiteFails
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
-_MOST_ADDRESSES: Final = 4  # that are tried, one after the other
+_MOST_ADDRESSES: Final = 4  # addresses that are tried, one after the other
 _CONNECT: Final = 1.5  # seconds for one of them
-_CONNECTIONS: Final = 4  # of one fetch: a page, its robots.txt, where they lead
+_CONNECTIONS: Final = 4  # of one fetch: a page, its robots.txt, and redirects
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, as this machine resolves names.
+    """Return the addresses of a host, as this machine resolves names.
 
     Raises:
       OSError: if there are none.
@@ -41,7 +40,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 @attrs.frozen(eq=False)
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens connections for httpcore2, each to an address that was checked."""
+    """Connections for httpcore2, each to an address that was checked."""
 
     allowed: Allowed
     resolver: Resolver = resolve
@@ -55,7 +54,12 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Raises `PageRefused` and `SiteFails`."""
+        """Connect to the first address that answers.
+
+        Raises:
+          Refused: if an address of the host may not be fetched from.
+          SiteFails: if the host does not exist or cannot be reached.
+        """
         try:
             addresses = await self.resolver(host, port)
         except (OSError, UnicodeError):
@@ -76,8 +80,10 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 def open_pool(
     backend: CheckedBackend, tls: ssl.SSLContext | None = None
 ) -> AbstractAsyncContextManager[httpcore2.AsyncConnectionPool]:
-    """Connections for one fetch. No proxy, whatever the environment says: it would
-    choose the address."""
+    """Return the connections for one fetch.
+
+    No proxy is used, whatever the environment says: a proxy would choose the address.
+    """
     return httpcore2.AsyncConnectionPool(
         ssl_context=tls or trusted(),
         max_connections=_CONNECTIONS,
@@ -88,7 +94,7 @@ def open_pool(
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """The certificates that we trust; reading them takes a while."""
+    """The trusted certificates; reading them takes a while."""
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=False)

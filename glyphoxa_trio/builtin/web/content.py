@@ -1,4 +1,4 @@
-"""What a body is: by what its server says, and by how it begins. Pure."""
+"""The kind of a body: by its label, and by its first bytes. Pure."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _KINDS: Final = {
 
 
 def kind_of(header: str) -> tuple[ContentKind, str | None]:
-    """What the header ``Content-Type`` says, and the charset in it.
+    """Return the kind that the ``Content-Type`` header names, and the charset in it.
 
     Raises:
-      Unreadable: if it is nothing that has text.
+      Unreadable: if it is a kind without text.
     """
     mime, *parameters = (part.strip() for part in header.split(";"))
     mime = mime.lower()
@@ -73,17 +73,17 @@ def kind_of(header: str) -> tuple[ContentKind, str | None]:
         return ContentKind.TEXT, charset
     if mime == "application/pdf":
         raise _unreadable("a PDF")
-    raise _unreadable(_KINDS.get(mime.partition("/")[0], "a file, and no page"))
+    raise _unreadable(_KINDS.get(mime.partition("/")[0], "a file, not a page"))
 
 
 def guess(data: bytes) -> ContentKind:
-    """What a body is of which nobody says it."""
+    """Return the kind of a body without a label."""
     html = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     return ContentKind.HTML if html else ContentKind.TEXT
 
 
 def check(data: bytes) -> None:
-    """Whether a body can be text, whatever was said of it.
+    """Check that a body can be text, however it is labelled.
 
     Raises:
       Unreadable: if it is something else.
@@ -92,9 +92,9 @@ def check(data: bytes) -> None:
         if data.startswith(beginning):
             raise _unreadable(what)
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    # Of UTF-16 without a mark every second byte may be none.
+    # In UTF-16 without a mark every second byte may be zero.
     if not wide and b"\0\0" in data[:1024]:
-        raise _unreadable("a file, and no page")
+        raise _unreadable("a file, not a page")
 
 
 def _unreadable(what: str) -> Unreadable:

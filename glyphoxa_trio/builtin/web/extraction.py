@@ -1,9 +1,9 @@
-"""The text of a page, from a process that may be killed.
+"""Extracting the text of a page, in a process that can be killed.
 
-Somebody else's HTML meets a parser in C, and a page can be made so that reading it
-takes a minute. So each page has a process of its own, which has little memory and
-little time, knows nothing, and is killed when the page is read or nobody waits any
-more: nothing of one page is left for the next.
+The HTML comes from strangers, the parser is written in C, and a page can be made so
+that parsing it takes a minute. So each page gets a process of its own, with little
+memory and little time and without secrets. It is killed when the page has been read or
+the call is cancelled: nothing of one page is left for the next.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .refusals import Unreadable
 from .urls import PageUrl
 
 MAX_WORKERS: Final = 4  # at once; others wait
-# Seconds by the clock, for a process that is stopped; one that works is ended by its
-# own limit, and a call by its deadline.
+# Seconds of real time, for a process that hangs. A busy one is ended by its own CPU
+# limit, and a call by its deadline.
 PATIENCE: Final = 10.0
 MAX_MEMORY: Final = 512 * 1024 * 1024  # bytes of address space; it needs 100 MB
 _MOST: Final = 4 * 1024 * 1024  # bytes of its answer
@@ -38,7 +38,7 @@ _WORKER: Final = "glyphoxa_trio.builtin.web.worker"
 
 @attrs.frozen(kw_only=True)
 class Read:
-    """What a page says, and where it sends its readers."""
+    """The content of a page, and the addresses to which it sends its readers."""
 
     title: str = ""
     text: str = ""
@@ -50,10 +50,10 @@ class Read:
     scripted: bool = False
 
     def page(self, url: PageUrl, *, cut: bool, language: str | None) -> WebPage:
-        """The page.
+        """Return the page.
 
         Raises:
-          Unreadable: if it has no text, and why.
+          Unreadable: if it has no text; the message says why.
         """
         if not self.text:
             raise Unreadable(self._why(url))
@@ -81,10 +81,11 @@ class Read:
 
 @attrs.define(eq=False)
 class Extractor:
-    """Reads pages, each in a process of its own.
+    """A reader of pages, with a process for each.
 
     Args:
-      patience: seconds for a page; memory: bytes.
+      patience: seconds for one page.
+      memory: bytes of address space for one process.
     """
 
     patience: float = PATIENCE
@@ -95,12 +96,12 @@ class Extractor:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[PageReader]:
-        """A process that gets ready while the page is on its way. Leaving kills it.
+        """Start a process that gets ready while the page arrives. Leaving kills it.
 
         Raises:
           ToolUnavailable: if no process can be started.
         """
-        # Found as we were, also where it is only checked out.
+        # Importable as here, also in a checkout that is not installed.
         path = {"PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}
         command = [sys.executable, "-P", "-m", _WORKER]
         async with self._limit:
@@ -122,10 +123,10 @@ class PageReader:
     _patience: float
 
     async def read(self, data: bytes, charset: str | None, *, most_text: int) -> Read:
-        """What a page says.
+        """Return the content of a page.
 
         Raises:
-          Unreadable: if that takes too long or too much.
+          Unreadable: if that takes too much time or memory.
         """
         task = {"charset": charset, "most_text": most_text}
         with trio.move_on_after(self._patience):
@@ -134,11 +135,12 @@ class PageReader:
                 answer = await self._answer()
             if isinstance(answer, dict):
                 return Read(**answer)
-        raise Unreadable("The page is too tangled to be read.")
+        raise Unreadable("The page is too complex to be read.")
 
     async def _send(self, task: bytes, data: bytes) -> None:
         assert self.process.stdin is not None
-        with suppress(trio.BrokenResourceError):  # it died: its answer says so
+        # the process died, which its answer shows
+        with suppress(trio.BrokenResourceError):
             await self.process.stdin.send_all(task + b"\n" + data)
             await self.process.stdin.aclose()
 

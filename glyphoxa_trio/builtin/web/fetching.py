@@ -1,7 +1,7 @@
-"""Pages, from their addresses: redirects, limits, and what comes of each answer.
+"""Fetching pages by their addresses: redirects, limits, and errors.
 
-httpcore2 is asked directly, since it does nothing by itself: it follows no
-redirect, keeps no cookie, unpacks nothing and asks the environment for nothing.
+httpcore2 is used directly, since it does nothing by itself: it follows no redirects,
+keeps no cookies, decompresses nothing and reads nothing from the environment.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from .settings import DEFAULTS, FetchSettings
 from .sites import Sites
 from .urls import PageUrl, parse
 
-MAX_BODY: Final = 256 * 1024  # bytes of a page, unpacked
+MAX_BODY: Final = 256 * 1024  # bytes of a page, decompressed
 MAX_REDIRECTS: Final = 5
 MAX_FETCHES: Final = 8  # at once; others wait
 
 _ACCEPTED: Final = (
     "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1"
 )
-_SILENCE: Final = 5.0  # seconds without a byte; a call as a whole ends elsewhere
+_SILENCE: Final = 5.0  # seconds without a byte; the whole call has its own limit
 _SOON: Final = 10.0  # seconds: a page that forwards later than that is to be read
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @attrs.define(eq=False)
 class Fetcher:
-    """Fetches pages, each with connections of its own.
+    """A fetcher of pages, with new connections for each.
 
     Args:
-      resolver: how names become addresses.
-      tls: what certificates are held against; by default the usual authorities.
+      resolver: turns names into addresses.
+      tls: for checking certificates; by default with the usual authorities.
     """
 
     settings: FetchSettings = DEFAULTS
@@ -59,10 +59,10 @@ class Fetcher:
     )
 
     async def page(self, address: str) -> WebPage:
-        """The page at an address, as text. Cancelled, nothing of it is left.
+        """Return the page at an address, as text. If cancelled, nothing of it is left.
 
         Raises:
-          ToolError: a sentence that says why there is none.
+          ToolError: if there is none; the message is a sentence that says why.
         """
         url = parse(address)
         backend = CheckedBackend(self.settings.allowed, self.resolver)
@@ -86,9 +86,9 @@ class _Visit:
     async def at(self, url: PageUrl) -> WebPage:
         while True:
             if url in self._seen:
-                raise SiteFails("The page leads around in a circle.")
+                raise SiteFails("The page redirects in a circle.")
             if len(self._seen) > MAX_REDIRECTS:
-                raise SiteFails("The page leads on and on, to other pages.")
+                raise SiteFails("The page redirects too often.")
             self._seen.add(url)
             self._check_port(url)
             async with self._sites.visiting(url):
@@ -98,7 +98,7 @@ class _Visit:
             url = found
 
     async def _look(self, url: PageUrl) -> WebPage | PageUrl:
-        """The page that is there, or where it is instead."""
+        """Return the page at an address, or the address to which it leads."""
         if not await self._sites.allows(url, self._settings.user_agent, self._robots):
             raise PageRefused(
                 f"The site {url.host} does not want robots to read that page."
@@ -113,7 +113,7 @@ class _Visit:
     async def _read(self, answer: HttpAnswer, url: PageUrl) -> WebPage | PageUrl:
         kind, charset = kind_of(answer.headers.get("content-type", ""))
         if kind is ContentKind.HTML:
-            # The process gets ready while the page is on its way.
+            # The process gets ready while the page arrives.
             async with self._extractor.open() as reader:
                 data, cut = await answer.body(MAX_BODY)
                 return await self._extracted(reader, answer, url, data, cut, charset)
@@ -133,7 +133,7 @@ class _Visit:
         cut: bool,
         charset: str | None,
     ) -> WebPage | PageUrl:
-        """The page as it is read, or where it sends its readers at once."""
+        """Return the page as extracted, or the address to which it forwards at once."""
         check(data)
         read = await reader.read(data, charset, most_text=self._settings.most_text)
         if (
@@ -142,7 +142,7 @@ class _Visit:
             and not self._forwarded
         ):
             target = url.joined(read.forward)
-            if target not in self._seen:  # else it only reloads itself
+            if target not in self._seen:  # else the page only reloads itself
                 self._forwarded = True
                 return target
         return read.page(url, cut=cut, language=answer.language)
@@ -152,10 +152,10 @@ class _Visit:
             raise PageRefused(f"Pages on port {url.port} are not fetched.")
 
     async def _robots(self, url: PageUrl) -> bytes | None:
-        """A robots.txt; empty if there is none, None if nobody knows.
+        """Return a robots.txt; empty if there is none, None after an error.
 
         Raises:
-          ToolError: if its site cannot be reached at all, or must not be.
+          ToolError: if its site cannot or must not be reached.
         """
         for _ in range(MAX_REDIRECTS + 1):
             self._check_port(url)
@@ -174,7 +174,7 @@ class _Visit:
 
     @asynccontextmanager
     async def _asked(self, url: PageUrl) -> AsyncGenerator[HttpAnswer]:
-        """What a server answers to a GET; leaving hangs up."""
+        """Send a GET, and yield the answer; leaving closes the response."""
         headers = {
             "Host": url.authority,
             "User-Agent": self._settings.user_agent,
@@ -200,7 +200,7 @@ class _Visit:
 
 @contextmanager
 def _translating(url: PageUrl) -> Iterator[None]:
-    """The HTTP client's errors as ours, by one table."""
+    """Translate the HTTP client's errors into ours."""
     try:
         yield
     except httpcore2.ConnectError as error:
@@ -208,9 +208,9 @@ def _translating(url: PageUrl) -> Iterator[None]:
     except httpcore2.TimeoutException as error:
         raise SiteFails(f"The site {url.host} does not answer.") from error
     except httpcore2.ProtocolError as error:
-        raise SiteFails(f"The site {url.host} answers with what is no page.") from error
+        raise SiteFails(f"The site {url.host} sends an invalid answer.") from error
     except httpcore2.NetworkError as error:
-        raise SiteFails(f"The site {url.host} broke off.") from error
+        raise SiteFails(f"The connection to the site {url.host} failed.") from error
 
 
 def _why_not(error: BaseException) -> str:

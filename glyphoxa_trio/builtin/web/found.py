@@ -1,4 +1,4 @@
-"""What a search found, in plain words and within bounds. Pure."""
+"""The results of a search, in plain text and within bounds. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_TITLE: Final = 150  # characters
 MAX_SNIPPET: Final = 400
 MAX_URL: Final = 500
 MAX_ANSWER: Final = 600
-_MARKUP: Final = 4000  # characters that are looked at for that
+_MARKUP: Final = 4000  # characters of an entry that are read
 
 
 @attrs.frozen(kw_only=True)
 class Hit:
-    """One page that was found. ``engine`` is who knows it."""
+    """One page that was found. ``engine`` is the engine that found it."""
 
     title: str
     url: str
@@ -34,7 +34,7 @@ class Hit:
 
 @attrs.frozen(kw_only=True)
 class SearchResults:
-    """What an engine answers; ``answer`` is one of its own, without a page."""
+    """The answer of an engine; ``answer`` is one of its own, without a page."""
 
     query: str
     hits: tuple[Hit, ...] = ()
@@ -48,7 +48,7 @@ class SearchResults:
 
     @property
     def spoken(self) -> str:
-        """The best of it, as somebody would say it."""
+        """The best result, in words that can be spoken."""
         if self.answer:
             return self.answer
         if not self.hits:
@@ -62,11 +62,11 @@ class SearchResults:
 def hits_of(
     entries: object, names: Mapping[str, str], limit: int, engine: str
 ) -> tuple[Hit, ...]:
-    """The first entries of a list that are pages, each address once.
+    """Return the first entries of a list that are pages, each address once.
 
     Args:
-      names: what title, url, snippet and engine are called there.
-      engine: for entries that name none.
+      names: the engine's names for title, url, snippet and engine.
+      engine: the name for entries that have none.
     """
     hits: dict[str, Hit] = {}
     for entry in entries if isinstance(entries, list) else ():
@@ -90,7 +90,7 @@ def hits_of(
 
 
 def plain(value: object, most: int) -> str:
-    """Text of an engine as plain text on one line; of what is no text, nothing."""
+    """Return an engine's text as plain text on one line; "" if it is no text."""
     if not isinstance(value, str):
         return ""
     words = _MarkedText()
@@ -101,7 +101,7 @@ def plain(value: object, most: int) -> str:
 
 
 def first_text(values: Iterable[object], name: str, most: int) -> str:
-    """The first that is text, or an object with text under ``name``."""
+    """Return the first value that is text, or an object with text under ``name``."""
     for value in values:
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -125,7 +125,7 @@ def _is_page(url: str) -> bool:
 
 
 class _MarkedText(HTMLParser):
-    """Keeps what is between the marks."""
+    """A parser that keeps the text between tags."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

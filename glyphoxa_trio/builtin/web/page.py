@@ -1,4 +1,4 @@
-"""A page that was fetched, as a tool gives it away. Pure."""
+"""A page that was fetched, as a tool returns it. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .urls import PageUrl
 
 @attrs.frozen(kw_only=True)
 class WebPage:
-    """What is at an address.
+    """The content of an address.
 
     Args:
-      url: where it was in the end.
-      truncated: there is more of it.
+      url: the address after all redirects.
+      truncated: whether the page is longer.
     """
 
     url: str
@@ -40,14 +40,15 @@ class WebPage:
 def plain_page(
     url: PageUrl, data: bytes, charset: str | None, *, cut: bool, most_text: int
 ) -> WebPage:
-    """A text that is no HTML.
+    """Return a page from a text that is not HTML.
 
     Raises:
-      Unreadable: if there is none.
+      Unreadable: if it has no text.
     """
     check(data)
     whole = decoded(data, charset, html=False)
-    head = whole[: 4 * most_text]  # a look at each character of it takes a while
+    # cut first, since checking each character takes a while
+    head = whole[: 4 * most_text]
     text, truncated = bounded(tidy(head), most_text)
     if not text:
         raise Unreadable("The page is empty.")

@@ -1,4 +1,4 @@
-"""What a page of HTML says. No I/O, but slow: for the worker process."""
+"""Extracting the text of an HTML page. No I/O, but slow: for the worker process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORWARD: Final = re.compile(
 
 
 def load() -> None:
-    """Import what takes long."""
+    """Import the libraries, which takes long."""
     import lxml.html  # noqa: F401
     import trafilatura  # noqa: F401
 
 
 def read(data: bytes, charset: str | None, most_text: int) -> dict[str, Any]:
-    """The fields of an `extraction.Read`."""
+    """Return the fields of an `extraction.Read`."""
     import lxml.html
     from lxml.etree import LxmlError
     from trafilatura import bare_extraction, html2txt
@@ -34,7 +34,7 @@ def read(data: bytes, charset: str | None, most_text: int) -> dict[str, Any]:
         tree = lxml.html.document_fromstring(
             html.encode("utf-8", "replace"), parser=parser
         )
-    except (LxmlError, ValueError):  # nothing in it
+    except (LxmlError, ValueError):  # there is nothing in it
         return {"scripted": False}
     said: dict[str, Any] = {
         "title": _title(tree),

@@ -1,6 +1,6 @@
-"""Why there is no page or no result: sentences that an NPC can say.
+"""The reasons why there is no page or no result: sentences that an NPC can say.
 
-All are `ToolError`: what is wrong is one page or one question, and the tools are well.
+All are `ToolError`: one page or one question is wrong, and the tools themselves work.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from glyphoxa_trio.tools.definition import ToolError
 
 
 class BadAddress(ToolError):
-    """This can be the address of no page."""
+    """The text cannot be the address of a page."""
 
     code = "InvalidArgument"
 
 
 class PageRefused(ToolError):
-    """It is there, perhaps, and we do not go there or are not let in."""
+    """The page may exist, but we must not go there or are not let in."""
 
     code = "PermissionDenied"
 
@@ -27,18 +27,18 @@ class PageNotFound(ToolError):
 
 
 class Unreadable(ToolError):
-    """It came, and there is nothing in it that can be read out."""
+    """The page arrived, but holds nothing that can be read out."""
 
     code = "FailedPrecondition"
 
 
 class SiteFails(ToolError):
-    """The site is down, or answers with what is no answer."""
+    """The site is down, or sends an answer that is no page."""
 
     code = "Unavailable"
 
 
 class TooOften(ToolError):
-    """We are to wait before we ask again."""
+    """The site asks us to wait before the next request."""
 
     code = "ResourceExhausted"

@@ -1,4 +1,4 @@
-"""How long a server asks us to wait. Pure."""
+"""The time that a server asks us to wait. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from email.utils import parsedate_to_datetime
 
 
 def patience(headers: Mapping[str, str]) -> float | None:
-    """Seconds, as ``Retry-After`` says; a date is read by the server's own clock.
+    """Return the seconds in ``Retry-After``; a date is read by the server's own clock.
 
-    Without one, the first number of ``X-RateLimit-Reset``, as Brave sends it. Names
-    are in small letters.
+    Without that header, returns the first number of ``X-RateLimit-Reset``, as Brave
+    sends it. Header names are in lower case.
     """
     text = headers.get("retry-after", "").strip()
     if not text:
@@ -28,7 +28,7 @@ def patience(headers: Mapping[str, str]) -> float | None:
 
 
 def waiting(seconds: float | None) -> str:
-    """That as somebody would say it; empty if it is not known."""
+    """Return a time to wait in words that can be spoken; empty if it is not known."""
     if seconds is None:
         return ""
     if seconds < 90:

@@ -1,7 +1,8 @@
-"""What a site asks of robots (RFC 9309). Pure.
+"""The wishes of a site to robots (RFC 9309). Pure.
 
-Of our own, since the standard library's knows no wildcards, and matching them with
-regular expressions lets a site hold us up for ever with a line of asterisks.
+This is a parser of our own, since the standard library's knows no wildcards, and
+matching them by regular expressions lets a site block us for ever with a line of
+asterisks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 import attrs
 
-MAX_BYTES: Final = 512 * 1024  # what is behind is not read; the RFC asks for 500 KiB
+MAX_BYTES: Final = 512 * 1024  # the rest is not read; the RFC asks for 500 KiB
 MAX_RULES: Final = 5000
 _LINE: Final = re.compile(r"\s*([A-Za-z-]+)\s*:\s*([^#]*)")
 _TOKEN: Final = re.compile(r"[A-Za-z_-]+")
@@ -24,13 +25,13 @@ _PLAIN: Final = frozenset(
 
 @attrs.frozen
 class Robots:
-    """The rules for one robot: a pattern, and whether it allows or not."""
+    """The rules for one robot: each a pattern, and whether it allows."""
 
     rules: tuple[tuple[str, bool], ...] = ()
 
     @classmethod
     def parse(cls, text: str, robot: str) -> Robots:
-        """The rules for ``robot``, or those for all if there is no word of it."""
+        """Return the rules for ``robot``, or those for all if it is not named."""
         ours: list[tuple[str, bool]] = []
         everybodys: list[tuple[str, bool]] = []
         named = in_rules = False
@@ -57,8 +58,11 @@ class Robots:
         return cls(tuple(ours if named else everybodys))
 
     def allow(self, target: str) -> bool:
-        """Whether the robot may ask for a path and query: the longest rule that fits
-        says it, and of two that are as long the one that allows."""
+        """Return whether the robot may request a path and query.
+
+        The longest rule that fits decides, and of two equally long ones the one that
+        allows.
+        """
         target = _normal(target)
         if target == "/robots.txt":
             return True
@@ -74,14 +78,17 @@ NOTHING: Final = Robots((("/", False),))
 
 
 def product(agent: str) -> str:
-    """The part of a ``User-Agent`` by which a site calls a robot."""
+    """Return the part of a ``User-Agent`` by which a site names a robot."""
     found = _TOKEN.match(agent)
     return found[0] if found else ""
 
 
 def fits(pattern: str, target: str) -> bool:
-    """Whether a target begins as a pattern says: ``*`` is anything, ``$`` at the end
-    is the end. Each piece is looked for once, so it takes no longer than reading."""
+    """Return whether a target matches a pattern.
+
+    ``*`` stands for anything, and ``$`` at the end for the end of the target. Each
+    piece is searched for once, so the time is linear.
+    """
     end = pattern.endswith("$")
     first, *pieces = pattern.removesuffix("$").split("*")
     if not target.startswith(first):
@@ -99,7 +106,7 @@ def fits(pattern: str, target: str) -> bool:
 
 
 def _normal(text: str) -> str:
-    """A path so that two ways to escape it are one."""
+    """Normalise a path, so that two ways of escaping it become equal."""
 
     def unescape(found: re.Match[str]) -> str:
         mark = chr(int(found[1], 16))

@@ -1,7 +1,7 @@
-"""A question to a search engine, over HTTP, and what it found.
+"""Asking a search engine over HTTP.
 
-The engine is the operator's, so its address may be private, and the proxies of the
-environment count, except for a server on this machine.
+The engine is chosen by the operator, so its address may be private. The proxies of the
+environment are used, except for a server on this machine.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
     import httpx2
 
-MAX_ANSWER: Final = 2 * 1024 * 1024  # bytes of what an engine answers
+MAX_ANSWER: Final = 2 * 1024 * 1024  # bytes of an engine's answer
 _CONNECT: Final = 2.0  # seconds
 
 
 class SearchBackend(Protocol):
-    """How one kind of engine is asked. No I/O."""
+    """The protocol of one kind of engine. No I/O."""
 
     @property
     def name(self) -> str:
-        """As people know it."""
+        """The name of the engine, as people know it."""
         ...
 
     @property
     def path(self) -> str:
-        """Behind the address of the server."""
+        """The path after the server's address."""
         ...
 
     def parameters(self, query: str, limit: int) -> Mapping[str, str]: ...
@@ -55,26 +55,30 @@ class SearchBackend(Protocol):
     def found(
         self, query: str, payload: Mapping[str, Any], limit: int
     ) -> SearchResults:
-        """Raises `ToolError` if the answer says that nobody has looked."""
+        """Return the results in an answer.
+
+        Raises:
+          ToolError: if the answer says that no search was made.
+        """
         ...
 
     def refusal(self, status: int, payload: object) -> str | None:
-        """What the operator has to mend, if that is what a refusal means."""
+        """Return what the operator has to correct; None if that is not the cause."""
         ...
 
 
 def _bare(url: str) -> str:
-    """An address to which a path can be added."""
+    """Return an address to which a path can be appended."""
     return url.rstrip("/")
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Search:
-    """One engine at one address. Connections are made for each question.
+    """One engine at one address. Each question uses new connections.
 
     Raises:
-      ValueError: for an address that is not plain http(s), or that carries
-        credentials or a query, and for a key that no header can hold.
+      ValueError: for an address that is not plain http(s) or contains credentials or a
+        query, and for a key that a header cannot hold.
     """
 
     engine: SearchBackend
@@ -86,19 +90,19 @@ class Search:
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError("base_url: must be http://… or https://…")
         if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError("base_url: no credentials, query or fragment here")
+            raise ValueError("base_url: must have no credentials, query or fragment")
         key = "k" if self.key is None else self.key.reveal()
         if not (key.isascii() and key.isprintable() and key) or " " in key:
-            raise ValueError("api_key: empty, or not what a header can hold")
+            raise ValueError("api_key: must be printable ASCII, not empty, no spaces")
 
     async def find(self, query: str, limit: int) -> SearchResults:
-        """What the engine finds. Cancelled, the connection is closed.
+        """Return the engine's results. If cancelled, closes the connection.
 
         Raises:
-          ToolUnavailable: if it cannot be reached.
+          ToolUnavailable: if the engine cannot be reached.
           ToolError: if it does not answer the question.
         """
-        # Loading the client and certificates takes a while, and NPCs talk meanwhile.
+        # Loading the client and certificates takes a while, so it must not block NPCs.
         tls = await trio.to_thread.run_sync(_tls)
         import httpx2
 
@@ -122,7 +126,9 @@ class Search:
         ) as error:
             raise ToolUnavailable("The search engine cannot be reached.") from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise ToolUnavailable("The search engine broke off.") from error
+            raise ToolUnavailable(
+                "The connection to the search engine failed."
+            ) from error
         return self._read(query, limit, response, body)
 
     def _read(
@@ -135,10 +141,10 @@ class Search:
         if response.status_code != 200:
             raise self._refused(response, payload)
         if not isinstance(payload, dict):
-            # A page for people: a captcha, a login, a proxy's apology.
+            # A page for people: a captcha, a login, an error page of a proxy.
             raise SiteFails(
-                "The search engine does not answer as one: it shows a page instead,"
-                " perhaps a captcha."
+                "The search engine sends a web page instead of results, perhaps a"
+                " captcha."
             )
         return self.engine.found(query, payload, limit)
 
@@ -154,8 +160,8 @@ class Search:
         if status >= 500:
             wait = waiting(patience(response.headers))
             then = f" and asks us to come back {wait}" if wait else ""
-            return ToolUnavailable(f"The search engine does not work ({status}){then}.")
-        return SiteFails(f"The search engine does not take the question ({status}).")
+            return ToolUnavailable(f"The search engine fails ({status}){then}.")
+        return SiteFails(f"The search engine refuses the question ({status}).")
 
     def _client(self, tls: ssl.SSLContext) -> httpx2.AsyncClient:
         import httpx2
@@ -164,8 +170,9 @@ class Search:
         local = host in ("localhost", "::1") or host.startswith("127.")
         return httpx2.AsyncClient(
             verify=tls,
-            trust_env=not local,  # no proxy reaches a server on this machine
-            timeout=httpx2.Timeout(None, connect=_CONNECT),  # a call has its own end
+            trust_env=not local,  # a proxy cannot reach a server on this machine
+            # the call has its own time limit
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
             follow_redirects=False,
         )
 
@@ -178,9 +185,9 @@ async def _body(response: httpx2.Response) -> bytes:
     try:
         async for piece in pieces:
             if not body.feed(piece):
-                raise SiteFails("The search engine answers without end.")
+                raise SiteFails("The search engine's answer is too long.")
     finally:
-        # The client's generators do not close one another: asked once more, over a
+        # The client's generators do not close one another. Iterated once more over a
         # closed connection, each of them ends.
         with suppress(httpx2.HTTPError, httpx2.StreamError):
             await response.aclose()
@@ -192,7 +199,7 @@ async def _body(response: httpx2.Response) -> bytes:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """The certificates that we trust; reading them takes a while."""
+    """The trusted certificates; reading them takes a while."""
     import httpx2
 
     return httpx2.create_ssl_context()

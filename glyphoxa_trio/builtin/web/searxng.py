@@ -1,7 +1,7 @@
 """SearXNG's JSON API. Pure.
 
-An instance answers in JSON only if ``json`` is among the formats in its settings: a
-403 nearly always means that it is not.
+An instance answers in JSON only if ``json`` is among the formats in its settings:
+status 403 nearly always means that it is not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES: Final = {
 
 
 class SearXNG:
-    """It asks many engines; each result says which one knew it."""
+    """A SearXNG server, which asks many engines; each result names its engine."""
 
     name = "SearXNG"
     path = "/search"
@@ -32,7 +32,10 @@ class SearXNG:
         return {"q": query, "format": "json"}
 
     def headers(self, key: Secret | None) -> Mapping[str, str]:
-        """It knows no keys; a proxy before it may."""
+        """Return the headers.
+
+        SearXNG has no keys, but a proxy in front of it may require one.
+        """
         head = {"Accept": "application/json"}
         return (
             head if key is None else head | {"Authorization": f"Bearer {key.reveal()}"}
@@ -55,15 +58,15 @@ class SearXNG:
 
     def refusal(self, status: int, payload: object) -> str | None:
         if status == 403:
-            return "it does not answer in JSON, its settings must allow that"
+            return "it does not answer in JSON; its settings must allow that"
         return "the key is wrong" if status == 401 else None
 
 
 def _reasons(silent: list[Any]) -> str:
-    """Which engines did not answer, and why."""
+    """Return which engines did not answer, and why."""
     reasons = [
         ": ".join(plain(part, 60) for part in entry[:2])
         for entry in silent[:3]
         if isinstance(entry, list)
     ]
-    return ", ".join(reasons) or "nobody knows why"
+    return ", ".join(reasons) or "no reason is given"

@@ -1,4 +1,4 @@
-"""How the tools of the group ``web`` are set up. Times are in seconds."""
+"""The settings of the tools of the group ``web``. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def _agent(_: object, __: attrs.Attribute[str], value: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class FetchSettings:
-    """What `fetch_page` may do.
+    """The permissions and limits of `fetch_page`.
 
     Args:
-      user_agent: sent with every request; sites call us by its first word.
-      allowed: what may be fetched from beside the public internet.
-      ports: on which; those of HTTP and HTTPS, unless others are given.
+      user_agent: sent with every request; sites know us by its first word.
+      allowed: addresses that may be fetched from besides the public internet.
+      ports: allowed ports; by default those of HTTP and HTTPS.
       most_text: characters of an answer.
-      timeout: of a call, all of it together.
+      timeout: seconds for a whole call.
 
     Raises:
-      ValueError: for an agent without a name.
+      ValueError: for a user agent that does not begin with a name.
     """
 
     user_agent: str = attrs.field(default=USER_AGENT, validator=_agent)
@@ -52,10 +52,10 @@ class FetchSettings:
         most_text: int = 8000,
         timeout: float = DEEP,
     ) -> FetchSettings:
-        """As they are written in a file or a command.
+        """Build settings from values as they are written in a file or a command.
 
         Raises:
-          ValueError: naming what does not fit.
+          ValueError: for a value that is wrong; the message names it.
         """
         try:
             allowed = Allowed.of(allow_private)

@@ -1,4 +1,4 @@
-"""What is kept of sites: what they ask of robots, and how many visit them now."""
+"""The memory of sites: their rules for robots, and the number of visits at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .refusals import SiteFails
 from .robots import EVERYTHING, Robots, product
 from .urls import PageUrl
 
-MOST_SITES: Final = 256  # of which the rules are kept
+MOST_SITES: Final = 256  # sites whose rules are kept
 MOST_VISITS: Final = 2  # of one host at once
 GOOD_FOR: Final = 3600.0  # seconds; the RFC allows a day
-BAD_FOR: Final = 30.0  # seconds until a robots.txt that failed is asked for again
+BAD_FOR: Final = 30.0  # seconds until a robots.txt that failed is requested again
 PATIENCE: Final = 2.0  # seconds for a robots.txt
 
-# Its bytes; empty if there is none, None if it cannot be had.
+# Returns the bytes of a robots.txt; empty if there is none, None if it fails.
 GetRobots = Callable[[PageUrl], Awaitable[bytes | None]]
 
 
@@ -36,9 +36,9 @@ class _Host:
 
 @attrs.define(eq=False)
 class Sites:
-    """Rules by origin, the oldest forgotten first; visits by host."""
+    """Rules by origin, of which the oldest is dropped first; visits by host."""
 
-    # None: nobody could tell the rules.
+    # None: the site did not send its rules.
     _rules: OrderedDict[str, tuple[float, Robots | None]] = attrs.field(
         factory=OrderedDict, init=False
     )
@@ -46,7 +46,7 @@ class Sites:
 
     @asynccontextmanager
     async def visiting(self, url: PageUrl) -> AsyncGenerator[None]:
-        """Two at a time and host; who comes later waits here, cancelled as usual."""
+        """Wait until fewer than two visits to the host run, and count this one."""
         name = url.host.name
         host = self._hosts.setdefault(name, _Host())
         host.users += 1
@@ -59,10 +59,10 @@ class Sites:
                 del self._hosts[name]
 
     async def allows(self, url: PageUrl, agent: str, get: GetRobots) -> bool:
-        """Whether the site lets robots read this page.
+        """Return whether the site lets robots read this page.
 
         Raises:
-          SiteFails: if it cannot say so: then nothing may be read (RFC 9309).
+          SiteFails: if it does not send its rules: then nothing may be read (RFC 9309).
         """
         now = trio.current_time()
         until, rules = self._rules.get(url.origin, (0.0, None))

@@ -1,6 +1,6 @@
-"""Text of others, as it may be given away: tidy, and not too much of it. Pure.
+"""Cleaning and bounding text from outside. Pure.
 
-Imports nothing of ours, since the process that reads a page waits for it.
+Imports nothing of ours, since the process that reads a page waits for the import.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _BLANK: Final = re.compile(r"\n[ \t\n]*\n")
 
 
 def tidy(text: str) -> str:
-    """Text without what is no writing; of several empty lines one is left."""
+    """Remove unprintable characters, and all but one of several empty lines."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = "".join(c for c in text if c.isprintable() or c in "\n\t")
     return _BLANK.sub("\n\n", text).strip()
 
 
 def bounded(text: str, most: int) -> tuple[str, bool]:
-    """At most so many characters, cut between words; and whether it was cut."""
+    """Return at most ``most`` characters, cut between words, and whether it was cut."""
     if len(text) <= most:
         return text, False
     head = text[:most]
@@ -30,6 +30,6 @@ def bounded(text: str, most: int) -> tuple[str, bool]:
 
 
 def language_of(text: str | None) -> str | None:
-    """A language as a page says it, if that is the name of one."""
+    """Return the language that a page declares, if that can be the name of one."""
     text = (text or "").partition(",")[0].strip()
     return text if _LANGUAGE.fullmatch(text) and len(text) <= 35 else None

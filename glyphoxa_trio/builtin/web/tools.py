@@ -1,4 +1,4 @@
-"""``search`` and ``fetch_page`` as tools."""
+"""The tools ``search`` and ``fetch_page``."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _HITS: Final = 5
 
 
 def installed() -> bool:
-    """Whether pages of HTML can be read: the extra ``tools`` is there."""
+    """Return whether HTML pages can be read (with the extra ``tools``)."""
     return all(find_spec(name) for name in ("trafilatura", "lxml_html_clean"))
 
 
 def search_tool(search: Search, *, most_seconds: float = DEEP) -> Tool:
-    """``search``, with one engine."""
+    """Return ``search``, with one engine."""
 
-    # The example is refused before anybody is asked: a probe would cost a question of
-    # those that are paid for, and the declared latency stands until there are calls.
+    # The example is refused before the engine is asked: a probe would cost one of the
+    # questions that are paid for. The declared latency holds until there are real
+    # calls.
     @tool(
         group="web",
         category="web",
@@ -63,7 +64,7 @@ def search_tool(search: Search, *, most_seconds: float = DEEP) -> Tool:
 
 
 def fetch_tool(settings: FetchSettings = DEFAULTS) -> Tool:
-    """``fetch_page``."""
+    """Return ``fetch_page``."""
     fetcher: Fetcher | None = None
 
     @tool(
@@ -86,7 +87,7 @@ def fetch_tool(settings: FetchSettings = DEFAULTS) -> Tool:
         """Read the text of a web page. Not of PDFs, and not of pages behind a login."""
         nonlocal fetcher
         if fetcher is None:
-            # Loading what it needs takes a while, and NPCs talk meanwhile.
+            # Loading its libraries takes a while, so it must not block NPCs.
             made = await trio.to_thread.run_sync(_fetcher, settings)
             fetcher = fetcher or made
         return (await fetcher.page(url)).data()

@@ -1,7 +1,7 @@
-"""A body as it comes, unpacked piece by piece, and never more of it than wanted. Pure.
+"""Decompressing a body piece by piece, up to a limit. Pure.
 
-A kilobyte can hold a megabyte, and that a gigabyte: so nothing is unpacked twice, and
-what has filled its room is not looked at further.
+A kilobyte can hold a megabyte, and that a gigabyte. So nothing is decompressed twice,
+and a body that has reached its limit is not read further.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import attrs
 from .refusals import Unreadable
 
 ACCEPTED: Final = "gzip, deflate"
-# No text gets so much smaller; zeros do.
+# Text never shrinks as much; zeros do.
 BOMB: Final = 100
 
 _GZIP: Final = 31
 _ZLIB: Final = 15
 _RAW: Final = -15
-_HEADS: Final = 1024  # bytes that may stand before and behind what is packed
+_HEADS: Final = 1024  # bytes that may stand before and after the compressed data
 _MAGIC: Final = b"\x1f\x8b"
 
 
@@ -29,7 +29,7 @@ class Body:
     """At most ``cap`` bytes of a body.
 
     Args:
-      coding: the header ``Content-Encoding``.
+      coding: the ``Content-Encoding`` header.
 
     Raises:
       Unreadable: for a coding that was not asked for.
@@ -50,16 +50,16 @@ class Body:
                 self._windows = []
             case "gzip" | "x-gzip":
                 self._windows = [_GZIP]
-            case "deflate":  # some send it without its head
+            case "deflate":  # some servers send it without its header
                 self._windows = [_ZLIB, _RAW]
             case _:
-                raise Unreadable("The page is packed in a way that was not asked for.")
+                raise Unreadable("The page is compressed in an unknown way.")
 
     def feed(self, piece: bytes) -> bool:
-        """Take a piece; False once no more is wanted.
+        """Take a piece; return False once no more is wanted.
 
         Raises:
-          Unreadable: if it cannot be unpacked, or is a bomb.
+          Unreadable: if it cannot be decompressed, or is a decompression bomb.
         """
         if not self._windows:
             self._eaten += len(piece)
@@ -68,14 +68,14 @@ class Body:
             piece = self._unpack(piece)
         if len(self.data) > self.cap:
             if self._windows and len(self.data) > BOMB * self._eaten:
-                raise Unreadable("The page is a bomb: packed small, it has no end.")
+                raise Unreadable("The page is a decompression bomb.")
             del self.data[self.cap :]
             self.truncated = True
-        # A stream may also go on and on, and hold nothing.
+        # A stream may also go on for ever and contain nothing.
         return not self.truncated and self._eaten <= 2 * self.cap + _HEADS
 
     def end(self) -> bytes:
-        """The body, when its last piece was taken."""
+        """Return the body, after its last piece."""
         if self._windows and self._unpacker is not None and not self._unpacker.eof:
             self.truncated = True
         return bytes(self.data)
@@ -85,13 +85,13 @@ class Body:
         return self.cap + 1 - len(self.data)
 
     def _unpack(self, piece: bytes) -> bytes:
-        """Unpack what has room; returns what is behind the end of a stream."""
+        """Decompress what fits; return the bytes after the end of a stream."""
         if self._unpacker is None or self._unpacker.eof:
             piece, self._held = self._held + piece, b""
-            if len(piece) < len(_MAGIC):  # too little to tell what begins here
+            if len(piece) < len(_MAGIC):  # too little to recognise the format
                 self._held = piece
                 return b""
-            # Behind a stream of gzip another one may follow; all else is padding.
+            # After a gzip stream another one may follow; anything else is padding.
             if self._unpacker is not None and not (
                 self._windows[0] == _GZIP and piece.startswith(_MAGIC)
             ):
@@ -102,7 +102,7 @@ class Body:
             self.data += self._unpacker.decompress(piece, self._room)
         except zlib.error:
             if len(self._windows) == 1 or self._eaten:
-                raise Unreadable("The page is packed, and damaged.") from None
+                raise Unreadable("The page is compressed, and damaged.") from None
             self._windows.pop(0)
             self._unpacker = None
             return piece

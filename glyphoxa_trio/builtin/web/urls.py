@@ -1,8 +1,8 @@
-"""The address of a page, taken apart once and put together anew. Pure.
+"""The address of a page, parsed once and put together again. Pure.
 
-Two programs that read one address differently are how a check is got round. So only
-what all of them read the same way is taken, and from then on nobody reads the text
-again: the parts that were checked are the parts that are connected to and asked for.
+A check is circumvented where two programs read one address differently. So only
+addresses that all programs read alike are accepted, and the text is not parsed again:
+the parts that were checked are the parts that are connected to and requested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WHOLE: Final = re.compile(
 )
 _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 _LABEL: Final = re.compile(r"[a-z0-9_-]{1,63}")
-# What other programs take for a number, and so the whole for an IPv4 address.
+# Labels that other programs read as a number, and so the whole as an IPv4 address.
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PATH_SAFE: Final = "%/:@!$&'()*+,;=~-._"
@@ -34,7 +34,7 @@ _PATH_SAFE: Final = "%/:@!$&'()*+,;=~-._"
 class Host:
     """A host: its name as the resolver gets it, or an address."""
 
-    name: str  # in small letters, without a dot at the end; an address as it is
+    name: str  # in lower case, without a dot at the end; an address as it is
     address: IPv4Address | IPv6Address | None = None
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Host:
 
 @attrs.frozen
 class PageUrl:
-    """The address of a page. ``target`` is what the server is asked for."""
+    """The address of a page. ``target`` is the path and query of the request."""
 
     scheme: str
     host: Host
@@ -55,7 +55,7 @@ class PageUrl:
 
     @property
     def authority(self) -> str:
-        """Host and port as they stand in an address and in the header ``Host``."""
+        """Host and port as they stand in an address and in the ``Host`` header."""
         if self.port == _DEFAULT_PORT[self.scheme]:
             return str(self.host)
         return f"{self.host}:{self.port}"
@@ -65,11 +65,11 @@ class PageUrl:
         return f"{self.scheme}://{self.authority}"
 
     def at(self, target: str) -> PageUrl:
-        """Another page of the same site."""
+        """Return the address of another page of the same site."""
         return attrs.evolve(self, target=target)
 
     def joined(self, reference: str) -> PageUrl:
-        """Where a reference on this page leads.
+        """Return the address to which a reference on this page leads.
 
         Raises:
           BadAddress: as `parse` does.
@@ -78,11 +78,11 @@ class PageUrl:
         try:
             return parse(urljoin(str(self), reference))
         except ValueError:
-            raise BadAddress("That leads to what is no address of a page.") from None
+            raise BadAddress("That does not lead to the address of a page.") from None
 
 
 def parse(text: str) -> PageUrl:
-    """The address that somebody wrote.
+    """Parse an address.
 
     Raises:
       BadAddress: if it is not one of a page, or could be read in two ways.
@@ -109,10 +109,10 @@ def parse(text: str) -> PageUrl:
 
 
 def host_of(text: str, bracket: str = "") -> Host:
-    """A host as it stands in an address; ``bracket`` if it stood in brackets.
+    """Parse a host in an address; ``bracket`` is "[" if it was in brackets.
 
     Raises:
-      ValueError: saying what is wrong with it.
+      ValueError: if it is no host; the message says why.
     """
     if bracket == "[" or (not bracket and ":" in text):
         try:
@@ -120,12 +120,12 @@ def host_of(text: str, bracket: str = "") -> Host:
                 raise AddressValueError
             address = IPv6Address(text)
         except AddressValueError:
-            raise ValueError("what is in brackets is no IPv6 address") from None
+            raise ValueError("the text in brackets is not an IPv6 address") from None
         return Host(str(address), address)
     name = (text if text.isascii() else _ascii(text)).lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError("its host is not a name")
+        raise ValueError("its host is not a valid name")
     if _NUMBER.fullmatch(labels[-1]):
         try:
             number = IPv4Address(name)
@@ -143,7 +143,7 @@ def _ascii(text: str) -> str:
     try:
         return idna.encode(text, uts46=True).decode("ascii")
     except (idna.IDNAError, UnicodeError):
-        raise ValueError("its host is not a name") from None
+        raise ValueError("its host is not a valid name") from None
 
 
 def _checked(text: str) -> str:
@@ -152,15 +152,18 @@ def _checked(text: str) -> str:
         raise BadAddress("The address is empty.")
     if len(text) > MAX_LENGTH:
         raise BadAddress(f"An address has at most {MAX_LENGTH} characters.")
-    # Some programs leave these out, some take a backslash for a slash.
+    # Some programs drop these, and some read a backslash as a slash.
     if "\\" in text or any(c.isspace() or not c.isprintable() for c in text):
         raise BadAddress("An address must not hold spaces or backslashes.")
     return text
 
 
 def _path(path: str) -> str:
-    """The path as a server gets it: no dot segments, which robots.txt could not see
-    through, and nothing unescaped that must not be."""
+    """Return the path as a server gets it.
+
+    It has no dot segments, which robots.txt rules could not match, and no characters
+    that must be escaped.
+    """
     kept: list[str] = []
     segments = _encoded(path, "").split("/")[1:] or [""]
     for segment in segments:

@@ -1,8 +1,8 @@
 """The process that reads a page: HTML in, text out. One page, then it ends.
 
-Run as a program, with the bytes of memory it may have as its argument. On stdin is
-a line of JSON that says what is wanted, and the page to the end; on stdout a line of
-JSON. It limits itself before it has read anything.
+It is run as a program, with the bytes of memory that it may use as its argument. It
+reads from stdin a line of JSON with the task, and then the page up to the end; it
+writes a line of JSON to stdout. It limits itself before it reads anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import resource
 import sys
 from typing import Final
 
-CPU: Final = 2  # seconds of work, however busy the machine is; a page needs half of one
+CPU: Final = 2  # seconds of CPU time; a page needs half of one
 _FILES: Final = 64
 
 
@@ -29,8 +29,8 @@ def main() -> None:
         resource.setrlimit(what, (most, most))
     from glyphoxa_trio.builtin.web.reading import load, read
 
-    logging.disable()  # nobody reads stderr before the end
-    load()  # while the page is on its way
+    logging.disable()  # stderr is not read before the end
+    load()  # while the page arrives
     task = json.loads(sys.stdin.buffer.readline())
     said = read(sys.stdin.buffer.read(), task["charset"], task["most_text"])
     answer = json.dumps(said).encode()

@@ -1,5 +1,7 @@
-"""The tools of the campaign server: those of seed 002 with its shapes, and those that
-clients need besides, since many of them never read a resource.
+"""The tools of the campaign server.
+
+They are those of seed 002, with its answers, and those that clients need besides, since
+many clients never read a resource.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from .client_state import ClientState
 
 
 def tools(campaigns: Campaigns, contexts: Contexts) -> list[Tool]:
-    """All but backup, which needs a folder: see `transfer.backup`."""
+    """Return all tools but the backup, which needs a folder: see `transfer.backup`."""
     desk = ClientState(campaigns, contexts)
     return [
         *context.tools(desk),
@@ -30,7 +32,7 @@ def tools(campaigns: Campaigns, contexts: Contexts) -> list[Tool]:
 
 
 def backup(store: FileStore, folder: Path, stamps: Stamps) -> Tool:
-    """``campaign_backup``, into one folder."""
+    """Return ``campaign_backup``, which writes into one folder."""
     return transfer.backup(store, folder, stamps)
 
 

@@ -1,4 +1,4 @@
-"""Campaigns: create (F26), list, get, update, delete."""
+"""The tools for campaigns: create, list, get, update, delete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGING: dict[str, Schema] = {
             "minimum": 1,
             "maximum": MOST_LIMIT,
             "default": DEFAULT_LIMIT,
-            "description": "At most so many on a page.",
+            "description": "The largest number on a page.",
         }
     ),
 }

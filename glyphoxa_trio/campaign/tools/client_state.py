@@ -1,4 +1,4 @@
-"""What the tools share: how they are made, and which campaign they mean."""
+"""The parts that the tools share: how they are made, and the campaign they work on."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Answer = Mapping[str, Any]
 Work = Callable[[Arguments, CallContext], Awaitable[Answer]]
 Schema = dict[str, Any]
 
-# Seconds. Typical on an SSD, and the hard limit: longer than another program may
-# keep the file to itself.
+# Seconds: typical on an SSD, and the limit, which is longer than another program may
+# lock the file.
 READ: Final = (0.002, 2.0)
 WRITE: Final = (0.003, 5.0)
 LONG: Final = (0.02, 10.0)
 
-# An id that nobody has: a tool tried with it does nothing.
+# An id that no record has: a tool that is probed with it does nothing.
 NOBODY: Final = "a" * 26
 
 
 @attrs.frozen(eq=False)
 class ClientState:
-    """All campaigns, and what each client works on."""
+    """All campaigns, and the context of each client."""
 
     campaigns: Campaigns
     contexts: Contexts
 
     def campaign_id(self, arguments: Arguments, call: CallContext) -> str:
-        """The argument, else that of the client's context (F25).
+        """Return the argument ``campaign_id``, else that of the client's context.
 
         Raises:
           InvalidArgument: if there is neither.
@@ -55,7 +55,7 @@ class ClientState:
         return context.campaign_id
 
     def of_context(self, name: str, campaign_id: str, call: CallContext) -> str | None:
-        """What the client's context says for a campaign, if it is of that one."""
+        """Return an id of the client's context, if that is about this campaign."""
         context = self.contexts.of(call.session)
         if context is None or context.campaign_id != campaign_id:
             return None
@@ -78,8 +78,11 @@ def made(
     destructive: bool = False,
     example: Mapping[str, Any] | None = None,
 ) -> Tool:
-    """A tool. One that writes and is idempotent needs an example that does nothing,
-    since it may be tried out."""
+    """Return a tool.
+
+    A tool that writes and is idempotent needs an example that does nothing, since it
+    may be probed.
+    """
 
     async def handler(arguments: Arguments, call: CallContext) -> ToolResult:
         return ToolResult(structured=dict(await work(arguments, call)))
@@ -119,14 +122,14 @@ def name(description: str) -> Schema:
 
 
 def optional(schema: Schema) -> Schema:
-    """Null is as good as nothing: strict models send it."""
+    """Allow null in a schema, since strict models send it for an absent argument."""
     if "anyOf" in schema:
         return schema | {"anyOf": [*schema["anyOf"], {"type": "null"}]}
     return schema | {"type": [schema["type"], "null"]}
 
 
 def words(description: str, known: type[StrEnum]) -> Schema:
-    """One of these words; however it is written, which the rules look at."""
+    """Return the schema of an enumerated word; the rules accept it in any case."""
     return {
         "anyOf": [
             {"type": "string", "enum": list(map(str, known))},

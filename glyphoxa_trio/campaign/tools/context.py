@@ -1,4 +1,4 @@
-"""``set_context`` and ``get_context`` (F16 to F25)."""
+"""The tools ``set_context`` and ``get_context``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What joins a campaign: participants and actors (F27 to F29)."""
+"""The tools that add participants and actors to a campaign."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def tools(desk: ClientState) -> list[Tool]:
         made(
             "participant_create",
             "Add a participant",
-            "Add somebody to the table of a campaign: a player, or a GM.",
+            "Add a participant to a campaign: a player, or a GM.",
             participant,
             {
                 "campaign_id": CAMPAIGN,
@@ -85,7 +85,7 @@ def tools(desk: ClientState) -> list[Tool]:
         made(
             "actor_create",
             "Add an actor",
-            "Add somebody to the story of a campaign: a player's character (PC) or"
+            "Add an actor to the story of a campaign: a player's character (PC) or"
             " another one (NPC).",
             actor,
             {

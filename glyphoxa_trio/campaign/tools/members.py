@@ -1,4 +1,4 @@
-"""Participants, actors and sessions: list, get, update, delete, all alike."""
+"""The tools for participants, actors and sessions: list, get, update, delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .client_state import (
 
 @attrs.frozen
 class _MemberWords:
-    """How one kind of member is spoken of."""
+    """The words for one kind of member in the descriptions of its tools."""
 
     a: str
     more: str
@@ -76,7 +76,7 @@ def tools(desk: ClientState) -> list[Tool]:
 def _tools(desk: ClientState, plural: str, kind: type[CampaignMember]) -> list[Tool]:
     words, word = _WORDS[plural], kind.WORD
     id_ = f"{word}_id"
-    # Of these two the context may have one.
+    # The context may have an id of these two.
     chosen = id_ in ("session_id", "participant_id")
 
     def meant(arguments: Arguments, call: CallContext) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def _tools(desk: ClientState, plural: str, kind: type[CampaignMember]) -> list[T
         record_id = arguments.get(id_)
         if record_id is None and chosen:
             record_id = desk.of_context(id_, campaign_id, call)
-        # An empty text is refused like any other.
+        # An empty text is refused like any other wrong id.
         return campaign_id, "" if record_id is None else record_id
 
     async def page(arguments: Arguments, call: CallContext) -> Answer:

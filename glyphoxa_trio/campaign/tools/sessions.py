@@ -1,4 +1,4 @@
-"""The evenings of a campaign: start (F30, F31), pause, resume, end."""
+"""The tools for sessions: start, pause, resume, end."""
 
 from __future__ import annotations
 

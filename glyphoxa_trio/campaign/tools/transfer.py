@@ -27,7 +27,7 @@ from .client_state import (
     text,
 )
 
-# So that nobody fills the disk; older ones are the operator's to remove.
+# So that clients cannot fill the disk; the operator has to remove older ones.
 MOST_BACKUPS: Final = 100
 _NAME: Final = re.compile(r"campaigns-\d{8}T\d{6}Z-[0-9a-f]{6}\.db")
 
@@ -60,7 +60,7 @@ def tools(desk: ClientState) -> list[Tool]:
             "campaign_import",
             "Import a campaign",
             "Take in a document of campaign_export, all of it or nothing, under the"
-            " same ids. What is there already stays. Several documents of one"
+            " same ids. Records that exist already stay. Several documents of one"
             " campaign are imported in their order.",
             take,
             {
@@ -79,7 +79,10 @@ def tools(desk: ClientState) -> list[Tool]:
 
 
 def backup(store: FileStore, folder: Path, stamps: Stamps) -> Tool:
-    """``campaign_backup``: into this folder only, under names of our own."""
+    """Return ``campaign_backup``, which writes into this folder.
+
+    The names of the files are our own.
+    """
 
     def count() -> int:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

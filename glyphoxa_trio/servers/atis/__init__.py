@@ -1,8 +1,8 @@
 """The aviation ATIS of ``glyphoxa serve atis``: a weather report as spoken text.
 
-`report` finds the report in what a feed says, `groups` and `values` read it into
-`weather`, `spoken`, `phrases` and `words` say it; all of them are pure. `settings` is
-what an aerodrome adds, and `config_file` its file. `cache` says when a feed is asked
-(pure, too), `feed` asks it; `keeper` owns both, and `tools` and `resources` are what a
-client sees.
+`report` finds the report in the text of a feed, `groups` and `values` parse it into
+`weather`, and `spoken`, `phrases` and `words` put it into words; all of them are pure.
+`settings` is the data that an operator adds for an aerodrome, and `config_file` reads
+its file. `cache` decides when to ask a feed (pure, too), and `feed` asks it; `keeper`
+owns both. `tools` and `resources` are the part that clients see.
 """

@@ -1,12 +1,14 @@
-"""When a feed is asked, and what is told meanwhile. No I/O, no clock, no tasks.
+"""The rules for asking a feed and for answering meanwhile. No I/O, no clock, no tasks.
 
-An aerodrome's entry is *fresh* for the feed's own time (``Expires``) and a fifth of
-ours more, at least for ours (``ttl``). In the last fifth, at a random moment, it is
-*due*: asked for again, unless nobody has wanted it for a while. So one that is wanted
-is never old, nobody waits for it, and the feed is not asked before it said.
+The entry of an aerodrome is *fresh* for at least our own time (``ttl``), and longer if
+the feed's own time (``Expires``) plus a fifth of ours is longer. At a random moment in
+the last fifth the entry is *due*: it is fetched again, unless it has not been asked for
+in a while. So an entry in demand is never old, no caller waits for it, and the feed is
+not asked earlier than it allows.
 
-Feeds that fail are left alone: ever longer, at least as long as they say. One that
-says that we ask too much, or may not ask, is left alone for every aerodrome.
+After an error, a feed is not asked for some time: longer with each error, and at least
+as long as the feed says. If it reports too many requests, or refuses access, it is not
+asked for any aerodrome.
 
 All times are seconds on one clock.
 """
@@ -24,21 +26,22 @@ from glyphoxa_trio.actors import Backoff
 from .report import WeatherReport, is_older
 
 MOST_ENTRIES: Final = 64
-LONGEST_EXPIRES: Final = 3600.0  # of a feed; one that says a year is not believed
+LONGEST_EXPIRES: Final = 3600.0  # the longest time of a feed that is believed
 LONGEST_PAUSE: Final = 3600.0
-INTEREST: Final = 3.0  # times the ttl that somebody's question keeps an entry going
+# multiples of ttl for which one question keeps an entry up to date
+INTEREST: Final = 3.0
 
 BACKOFF: Final = Backoff(first=10.0, factor=2.0, ceiling=600.0, jitter=0.3)
 
 
 @attrs.frozen(kw_only=True)
 class Fetched:
-    """The feed's answer. Times are seconds from when it came.
+    """The feed's answer. Times are seconds from its arrival.
 
     Args:
-      report: None if the feed knows of none.
-      version: the feed's ``Last-Modified``, to ask whether there is a newer one.
-      expires: before this it does not want to be asked again.
+      report: None if the feed has none.
+      version: the feed's ``Last-Modified``, for asking whether there is a newer report.
+      expires: the time before which the feed does not want to be asked again.
     """
 
     report: WeatherReport | None
@@ -48,7 +51,7 @@ class Fetched:
 
 @attrs.frozen(kw_only=True)
 class Unchanged:
-    """What was fetched before is the latest."""
+    """The feed's answer that the report fetched before is still the latest."""
 
     expires: float = 0.0
 
@@ -58,9 +61,9 @@ class FeedFailure:
     """No answer, or none that can be used.
 
     Args:
-      problem: why, in words that may be spoken.
-      pause: how long the feed wants to be left alone, seconds.
-      everything: not for this aerodrome only, but for all.
+      problem: the reason, in words that may be spoken.
+      pause: seconds for which the feed does not want to be asked.
+      everything: whether the pause holds for all aerodromes, not for this one only.
     """
 
     problem: str
@@ -73,8 +76,10 @@ Answer = Fetched | Unchanged | FeedFailure
 
 @attrs.define(eq=False)
 class CachedReport:
-    """What is known of one aerodrome. ``report`` None with ``known`` is that the feed
-    has none."""
+    """The state of one aerodrome.
+
+    ``report`` is None with ``known`` set if the feed has no report of it.
+    """
 
     icao: str
     asked: float
@@ -82,13 +87,13 @@ class CachedReport:
     known: bool = False
     version: str = ""
     fresh_until: float = -math.inf
-    next_fetch: float = -math.inf  # not before this
+    next_fetch: float = -math.inf  # not before this time
     failures: int = 0
     problem: str = ""
     fetching: bool = False
 
     def take_off(self) -> None:
-        """The feed is being asked, until `Cache.landed`."""
+        """Mark the entry as being fetched, until `Cache.landed`."""
         self.fetching = True
 
     def is_fresh(self, now: float) -> bool:
@@ -97,7 +102,7 @@ class CachedReport:
 
 @attrs.define(eq=False)
 class Cache:
-    """The entries, at most `MOST_ENTRIES`: those asked for last."""
+    """The entries, at most `MOST_ENTRIES`: those asked for most recently."""
 
     ttl: float
     rng: random.Random
@@ -107,8 +112,10 @@ class Cache:
     refusals: int = attrs.field(default=0, init=False)
 
     def asked(self, icao: str, now: float) -> CachedReport | None:
-        """Somebody wants to know: its entry, new or not. None if there is no room for
-        one more, since all the others are being fetched."""
+        """Return the entry for a question that came now, a new one if necessary.
+
+        None if there is no room for another, because all entries are being fetched.
+        """
         entry = self.entries.pop(icao, None)
         if entry is None:
             if len(self.entries) >= MOST_ENTRIES:
@@ -118,11 +125,12 @@ class Cache:
                 del self.entries[oldest]
             entry = CachedReport(icao, asked=now)
         entry.asked = now
-        self.entries[icao] = entry  # at the end: the first ones go first
+        # at the end: the first entry is the first to be dropped
+        self.entries[icao] = entry
         return entry
 
     def may_fetch(self, entry: CachedReport, now: float) -> bool:
-        """Whether the feed may be asked for it now."""
+        """Return whether the feed may be asked for this entry now."""
         return (
             not entry.fetching
             and now >= max(entry.next_fetch, self.paused_until)
@@ -130,13 +138,13 @@ class Cache:
         )
 
     def problem(self, entry: CachedReport, now: float) -> str:
-        """Why there is no fresh report, as far as the feed has said; else empty."""
+        """Return why there is no fresh report, if the feed has said why; else ""."""
         if entry.problem or now >= self.paused_until:
             return entry.problem
         return self.refusal
 
     def due(self, now: float) -> list[CachedReport]:
-        """Those to be fetched again now, since they are wanted."""
+        """Return the entries that are in demand and have to be fetched again now."""
         return [
             entry
             for entry in self.entries.values()
@@ -146,7 +154,7 @@ class Cache:
         ]
 
     def next_due(self, now: float) -> float:
-        """When one may be due next; inf if none is wanted."""
+        """Return the time when the next entry may be due; inf if none is in demand."""
         times = (
             (entry, max(now, self._due_at(entry)))
             for entry in self.entries.values()
@@ -156,13 +164,14 @@ class Cache:
         return min(wanted, default=math.inf)
 
     def landed(self, entry: CachedReport, answer: Answer | None, now: float) -> None:
-        """The feed has answered, or has not; None: it was not asked after all."""
+        """Store the feed's answer for an entry; None: the feed was not asked."""
         entry.fetching = False
         match answer:
             case None:
                 pass
             case Fetched(report=report) if report or not entry.report:
-                if not is_older(report, entry.report):  # behind a feed are several
+                # a feed may have several sources
+                if not is_older(report, entry.report):
                     entry.report = report
                 entry.known, entry.version = True, answer.version
                 self._keep(entry, answer.expires, now)
@@ -170,8 +179,10 @@ class Cache:
                 self._keep(entry, answer.expires, now)
             case FeedFailure():
                 self._leave_alone(entry, answer, now)
-            case _:  # nothing where there was a report, or no change of nothing
-                forgot = FeedFailure(problem="the feed does not know what it said")
+            case _:  # no report where there was one, or "unchanged" without a report
+                forgot = FeedFailure(
+                    problem="the weather service contradicts its last answer"
+                )
                 self._leave_alone(entry, forgot, now)
 
     def _is_wanted(self, entry: CachedReport, now: float) -> bool:
@@ -184,7 +195,7 @@ class Cache:
         margin = self.ttl / 5
         expires = min(max(expires, 0.0), LONGEST_EXPIRES)
         entry.fresh_until = now + max(self.ttl, expires + margin)
-        # Not in the last quarter of the margin: that is for the answer to come.
+        # Not in the last quarter of the margin, which is for the answer to arrive.
         share = 0.25 + 0.75 * self.rng.random()
         entry.next_fetch = entry.fresh_until - margin * share
         entry.failures, entry.problem, self.refusals = 0, "", 0
@@ -197,7 +208,7 @@ class Cache:
         pause = min(max(failure.pause, 0.0), LONGEST_PAUSE)
         if failure.everything:
             self.refusal = failure.problem
-            # Those that were under way together are one refusal.
+            # Requests that were under way together count as one refusal.
             self.refusals += now >= self.paused_until
             pause = max(pause, BACKOFF.delay(self.refusals, self.rng))
             self.paused_until = max(self.paused_until, now + pause)

@@ -1,4 +1,4 @@
-"""The operator's file, read again whenever it has changed."""
+"""The operator's configuration file, read again whenever it has changed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _Signature = tuple[int, int, int]
 
 @attrs.define(eq=False)
 class ConfigFile:
-    """What the file says, or said while it could still be read.
+    """The content of the file, in the last version that could be read.
 
     Args:
-      path: None for no file, which is the defaults.
-      warn: told when a new version is not usable, as a log is: what, and why.
+      path: None for no file, which means the defaults.
+      warn: called like a logger's method when a new version cannot be used.
     """
 
     path: Path | None
@@ -34,7 +34,7 @@ class ConfigFile:
     _reading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     def open(self) -> None:
-        """Read it for the first time. Blocks.
+        """Read the file for the first time. Blocks.
 
         Raises:
           ConfigError: with every problem, each with its place.
@@ -44,18 +44,24 @@ class ConfigFile:
             self.config = load_as(self.path, AtisConfig)
 
     async def current(self) -> AtisConfig:
-        """What it says now. A version that is not usable changes nothing, but for
-        `problem`. Cancelled, it is read the next time."""
+        """Return the content of the file now, reading it again if it changed.
+
+        A version that cannot be used changes only `problem`. If cancelled, the file is
+        read again at the next call.
+        """
         if self.path is None:
             return self.config
         async with self._reading:
-            # A network's disk may take its time: in a thread that may be left behind.
+            # A network drive may be slow, so this runs in a thread that may be left
+            # behind.
             signature = await trio.to_thread.run_sync(
                 _signature, self.path, abandon_on_cancel=True
             )
             if signature != self._seen:
                 await self._read(self.path)
-                self._seen = signature  # of before: what came meanwhile is read next
+                # the signature from before reading: a change since then is read at the
+                # next call
+                self._seen = signature
         return self.config
 
     async def _read(self, path: Path) -> None:
@@ -66,7 +72,7 @@ class ConfigFile:
             self.problem = ""
         except ConfigError as error:
             self.problem = "; ".join(error.problems)
-            self.warn("%s; the version before goes on", self.problem)
+            self.warn("%s; the previous version stays in use", self.problem)
 
 
 def _signature(path: Path) -> _Signature | None:

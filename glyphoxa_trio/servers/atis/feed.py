@@ -1,8 +1,8 @@
 """Asking a feed for the reports of an aerodrome, over HTTP.
 
 The feed is met.no's unless another one is named. It wants to know who asks, in the
-User-Agent, and to be asked no more often than it says: what comes with an answer
-(``Expires``, ``Last-Modified``, ``Retry-After``) goes to the `cache`, which decides.
+User-Agent, and to be asked no more often than it says: the headers of an answer
+(``Expires``, ``Last-Modified``, ``Retry-After``) go to the `cache`, which decides.
 """
 
 from __future__ import annotations
@@ -31,36 +31,37 @@ _log = logging.getLogger(__name__)
 
 METNO: Final = "https://api.met.no/weatherapi/tafmetar/1.0/metar.txt?icao={icao}"
 PLACE: Final = "{icao}"
-LIMIT: Final = 8.0  # seconds for one answer, to its last byte
+LIMIT: Final = 8.0  # seconds for one complete answer
 MOST_BYTES: Final = 256 * 1024  # a day of reports has ten kilobytes
 _LONGEST_AGENT: Final = 256
 
-_REFUSALS: Final = (401, 403, 429)  # whatever is asked for
-_UNKNOWN: Final = (400, 404, 410, 422)  # this aerodrome
+_REFUSALS: Final = (401, 403, 429)  # statuses that hold for every aerodrome
+_UNKNOWN: Final = (400, 404, 410, 422)  # statuses that hold for this aerodrome
 
 
 class Feed(Protocol):
-    """Where reports come from."""
+    """A source of weather reports."""
 
     async def fetch(self, icao: str, version: str) -> Answer:
-        """The latest report; ``version`` is that of the one that is there, or empty.
+        """Return the latest report.
 
-        Raises nothing but `trio.Cancelled`.
+        ``version`` is the version of the report that the caller has, or empty. Raises
+        nothing but `trio.Cancelled`.
         """
         ...
 
 
 def check_url(template: str) -> str:
-    """A feed's address, ``{icao}`` where the aerodrome goes.
+    """Check the address of a feed, which has ``{icao}`` for the aerodrome.
 
     Raises:
-      ValueError: for one that is none, or holds credentials.
+      ValueError: if it is no such address, or contains credentials.
     """
     try:
         address = urlsplit(template)
         host, _ = address.hostname, address.port
     except ValueError:
-        raise ValueError("the feed's address is none") from None
+        raise ValueError("the feed's address is not a URL") from None
     if address.scheme not in ("http", "https") or not host:
         raise ValueError("the feed's address must be http://… or https://…")
     if "@" in address.netloc or PLACE in address.netloc:
@@ -73,14 +74,14 @@ def check_url(template: str) -> str:
 
 
 def check_agent(agent: str) -> str:
-    """Who asks, as a header can hold it.
+    """Return the User-Agent for the feed, stripped.
 
     Raises:
-      ValueError: if it cannot, or says nothing.
+      ValueError: if it is empty, too long, or cannot be written into a header.
     """
     agent = agent.strip()
     if not agent or not (agent.isascii() and agent.isprintable()):
-        raise ValueError("METNO_USER_AGENT: empty, or not what a header can hold")
+        raise ValueError("METNO_USER_AGENT: must be printable ASCII, and not empty")
     if len(agent) > _LONGEST_AGENT:
         raise ValueError(f"METNO_USER_AGENT: longer than {_LONGEST_AGENT} characters")
     return agent
@@ -88,10 +89,10 @@ def check_agent(agent: str) -> str:
 
 @attrs.define(eq=False, kw_only=True)
 class HttpFeed:
-    """A feed at an address. Whoever makes one closes it with `aclose`.
+    """A feed at an address. Its owner closes it with `aclose`.
 
     Args:
-      now: the time of day, UTC.
+      now: returns the time of day, UTC.
       limit: seconds for one answer.
     """
 
@@ -118,7 +119,8 @@ class HttpFeed:
             OSError,
             ValueError,
         ):
-            # Its words may be an address with a key in it, so they are not passed on.
+            # The error's text may contain an address with a key in it, so it is not
+            # passed on.
             return FeedFailure(problem="the weather service cannot be reached")
 
     async def aclose(self) -> None:
@@ -135,7 +137,9 @@ class HttpFeed:
                 case 200 | 203 as status:
                     if status == 203 and not self._warned:
                         self._warned = True
-                        _log.warning("the feed says that its address will go (203)")
+                        _log.warning(
+                            "the feed announces that its address will change (203)"
+                        )
                     return await self._read(icao, response)
                 case 204:
                     return Fetched(report=None, expires=self._expires(response))
@@ -155,7 +159,7 @@ class HttpFeed:
             return FeedFailure(problem="the weather service sends no plain text")
         body = await _whole(response)
         if body is None:
-            return FeedFailure(problem="the weather service sends far too much")
+            return FeedFailure(problem="the weather service sends too long an answer")
         text = body.decode("utf-8", "replace")
         report = latest(text, icao, self.now())
         if report is None and text.strip():
@@ -167,7 +171,7 @@ class HttpFeed:
         )
 
     def _expires(self, response: httpx2.Response) -> float:
-        """How long the answer is good, by the feed's own clock if it says that."""
+        """Return the seconds for which an answer is valid, by the feed's own clock."""
         expires = _date(response.headers.get("expires", ""))
         if expires is None:
             return 0.0
@@ -191,23 +195,24 @@ class HttpFeed:
                 headers={
                     "User-Agent": self.agent,
                     "Accept": "text/plain, */*;q=0.5",
-                    "Accept-Encoding": "identity",  # it is short, and stays as short
+                    # an answer is short, and this keeps a compressed one from growing
+                    "Accept-Encoding": "identity",
                 },
-                timeout=None,  # the limit is on the whole
+                timeout=None,  # `limit` covers the whole exchange
                 follow_redirects=False,
-                # No proxy reaches a feed on this machine.
+                # A proxy cannot reach a feed on this machine.
                 trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
             )
         return self._own
 
 
 async def _whole(response: httpx2.Response) -> bytes | None:
-    """The body of an answer, or None if it is longer than `MOST_BYTES`."""
-    # As in `mcp.answers`, of which the import would cost the first question more than
+    """Return the body of an answer, or None if it is longer than `MOST_BYTES`."""
+    # As in `mcp.answers`; importing that would take longer at the first question than
     # the feed does.
     body = bytearray()
-    # Cancelled in the middle of a read, what is below closes in good order; a loop that
-    # is left closes nothing.
+    # Cancelling in the middle of a read closes the iterators below in good order;
+    # breaking out of the loop would close nothing.
     with trio.CancelScope() as enough:
         async for chunk in response.aiter_bytes():
             body += chunk

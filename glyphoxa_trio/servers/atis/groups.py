@@ -1,10 +1,10 @@
-"""The groups of a report, read by the library `metar`, one at a time. No I/O.
+"""The groups of a report, each parsed by the library `metar`. No I/O.
 
-It is given one group at a time since what it cannot read would otherwise change what
-it makes of the rest: it skips, it guesses (a visibility that was not measured is ten
-kilometres to it, a wind without a unit metres per second), and raises what it likes. A
-group that it does not understand, or of which it makes what cannot be, is unreadable
-and kept as it is.
+The library gets one group at a time, since a group that it cannot read would otherwise
+change how it reads the rest: it skips groups, it guesses (a visibility that was not
+measured becomes ten kilometres, a wind without a unit metres per second), and raises
+exceptions of any kind. A group that it does not understand, or reads as something
+impossible, counts as unreadable and is kept as it is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from .weather import Conditions, Reading, Trend
 _LONGEST_GROUP: Final = 24  # characters; the longest real one has 20
 _MOST_GROUPS: Final = 60
 
-# What the library must see before a group. Without a wind 0800 would be one to it.
+# The text that the library must see before a group. Without a wind it would read 0800
+# as one.
 _HEAD: Final = "XXXX 010000Z"
 _HEAD_WITH_WIND: Final = f"{_HEAD} 00000KT"
 _LIKE_WIND: Final = re.compile(r"\S+(?:KTS?|MPS|KMH|LT)(?: \d{3}V\d{3})?")
 _REMARKS: Final = re.compile(r"RMKS?|\$")
 _TREND: Final = re.compile(r"NOSIG|BECMG|TEMPO|INTER|FCST")
 _TIME: Final = re.compile(r"(?:FM|TL|AT)(?:[01]\d|2[0-4])[0-5]\d")
-_MISSING: Final = re.compile(  # not measured: nothing is known, and nothing is wrong
+_MISSING: Final = re.compile(  # not measured: unknown, but not an error
     r"/+(?:KTS?|MPS|KMH|SM|NDV)?|[QA]/{4}|R\d\d[LCR]{0,2}/[/NDU]*/|RVRNO"
     r"|(?:MM|XX|//)/(?:MM|XX|//)|MMMMM(?:KT)?"
 )
-_PASSED: Final = re.compile(  # the state of runways, and military colours
+_PASSED: Final = re.compile(  # the state of runways, and military colour codes
     r"R\d\d[LCR]{0,2}/(?:[\d/]{6}|CLRD[\d/]{2}|SNOCLO|D)|\d{2}[\d/]{6}|R?/?SNOCLO"
     r"|(?:BLACK)?(?:BLU|WHT|GRN|YLO[12]?|AMB|RED)\+?(?:/?(?:BLU|WHT|GRN|YLO[12]?|AMB|RED))*"
     r"|NOSPECI|W[/\dM]+/(?:S\d|H\d+)"
@@ -44,12 +45,12 @@ _PAIRS: Final = (
 
 
 def installed() -> bool:
-    """Whether the library is there: the extra ``tools``."""
+    """Return whether the library is installed (by the extra ``tools``)."""
     return find_spec("metar") is not None
 
 
 def read_groups(body: str) -> Reading:
-    """Every group of a report, without its aerodrome and time. Never fails."""
+    """Parse every group of a report without its aerodrome and time. Never fails."""
     reading = Reading()
     conditions, trend = reading.now, None
     for at, group in enumerate(_joined(body.split()[: _MOST_GROUPS + 1])):
@@ -78,7 +79,7 @@ def read_groups(body: str) -> Reading:
 
 
 def _joined(words: list[str]) -> Iterator[str]:
-    """Groups that are written as several words, as one each."""
+    """Join the groups that are written as several words."""
     at = 0
     while at < len(words):
         first, *rest = words[at : at + 3]
@@ -94,12 +95,12 @@ def _joined(words: list[str]) -> Iterator[str]:
 
 
 def _taken(group: str, conditions: Conditions) -> list[str]:
-    """What of a group could not be read; the rest is in ``conditions``."""
+    """Parse a group into ``conditions``, and return the part that could not be read."""
     if _is_read(group, conditions):
         return []
     first, _, rest = group.partition(" ")
     if rest and first != "WS" and _is_read(first, conditions):
-        return [rest]  # such as a wind, and directions that there are not
+        return [rest]  # such as a wind with impossible directions
     return [group]
 
 
@@ -120,7 +121,7 @@ def _is_read(group: str, conditions: Conditions) -> bool:
         seen = Metar.Metar(f"{head} {group}", month=1, year=2000)
         takers = (take_wind,) if windy else TAKERS
         return any(take(group, seen, conditions) for take in takers)
-    except ModuleNotFoundError:  # the library itself is not there
+    except ModuleNotFoundError:  # the library itself is missing
         raise
-    except Exception:  # foreign code: whatever it makes of this, it is unreadable
+    except Exception:  # foreign code: after any exception the group is unreadable
         return False

@@ -1,8 +1,9 @@
-"""The owner of the reports: it asks the feed, ahead of those who ask it.
+"""The owner of the reports, which asks the feed before a report is needed.
 
-Whoever wants a report is answered from the cache. Who has to wait waits for one
-request of all who want the same, which goes on when they leave: the next one finds its
-answer. With an old report at hand nobody waits for long.
+A question is answered from the cache. Callers that have to wait for the same aerodrome
+share one request to the feed, which goes on when they are cancelled: the next caller
+finds its answer. If an older report is there, a caller waits only 0.2 seconds for a
+newer one.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from .feed import Feed
 from .report import WeatherReport
 
 AT_ONCE: Final = 4  # requests to the feed
-PATIENCE: Final = 0.2  # seconds for a newer report, with an older one at hand
-COLD_PATIENCE: Final = 9.0  # seconds for the first one
+PATIENCE: Final = 0.2  # seconds to wait for a newer report if there is an older one
+COLD_PATIENCE: Final = 9.0  # seconds to wait for the first one
 NOT_YET: Final = "the weather service has not answered yet"
 
 
 @attrs.frozen(kw_only=True)
 class Sighting:
-    """A report as it can be told now; None if the feed has none.
+    """A report as it can be given now; None if the feed has none.
 
-    ``problem`` is why it may not be the latest, empty if it is.
+    ``problem`` is the reason why it may not be the latest; empty if it is.
     """
 
     report: WeatherReport | None
@@ -42,7 +43,10 @@ class Sighting:
 
 @attrs.define(eq=False)
 class ReportKeeper:
-    """See `open_keeper`. ``news`` tells which aerodrome has another report."""
+    """The reports of all aerodromes; see `open_keeper`.
+
+    ``news`` publishes the code of each aerodrome that has a new report.
+    """
 
     _feed: Feed
     _cache: Cache
@@ -55,19 +59,19 @@ class ReportKeeper:
     _landed: dict[str, trio.Event] = attrs.field(factory=dict, init=False)
 
     async def report(self, icao: str, *, until: float) -> Sighting:
-        """The latest report, by ``until`` (trio's clock) at the latest.
+        """Return the latest report, by ``until`` (on trio's clock) at the latest.
 
-        Cancelled, what is under way goes on.
+        Cancelling it does not cancel the request to the feed.
 
         Raises:
-          ToolUnavailable: if there is none yet, saying why.
+          ToolUnavailable: if there is no report yet; the message says why.
         """
         await trio.lowlevel.checkpoint()
         now = trio.current_time()
         entry = self._cache.asked(icao, now)
         if entry is None:
             raise ToolUnavailable(
-                f"There is no weather for {icao}: too many others are asked for now."
+                f"There is no weather for {icao}: too many others are being fetched."
             )
         if not entry.is_fresh(now):
             if self._cache.may_fetch(entry, now):
@@ -86,7 +90,7 @@ class ReportKeeper:
         return Sighting(report=entry.report, problem=problem)
 
     async def refresh(self) -> None:
-        """Fetch what is due, for as long as the keeper lives."""
+        """Fetch the entries that are due, until cancelled."""
         while True:
             now = trio.current_time()
             for entry in self._cache.due(now):
@@ -106,7 +110,8 @@ class ReportKeeper:
         before = entry.report
         answer = None
         async with self._turn:
-            # One that waited for its turn may have become too many.
+            # While this request waited for its turn, the feed may have refused further
+            # ones.
             if trio.current_time() >= self._cache.paused_until:
                 answer = await self._feed.fetch(entry.icao, entry.version)
         self._cache.landed(entry, answer, trio.current_time())
@@ -120,11 +125,11 @@ class ReportKeeper:
 async def open_keeper(
     feed: Feed, *, ttl: float, rng: random.Random | None = None
 ) -> AsyncGenerator[ReportKeeper]:
-    """A keeper, until the block is left.
+    """Open a keeper, until the block is left; that cancels its requests to the feed.
 
     Args:
-      ttl: seconds that a report is good, if the feed does not say longer.
-      rng: draws the moments at which reports are asked for again.
+      ttl: seconds for which a report is valid, if the feed does not say longer.
+      rng: draws the moments at which reports are fetched again.
     """
     with lone_errors():
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""The parts of a report in words: pure tables and small functions."""
+"""The parts of a report in words: tables and small pure functions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _FRACTIONS: Final = {2: "half", 4: "quarter", 8: "eighth", 16: "sixteenth"}
 
 @attrs.frozen
 class Phraseology:
-    """Parts of a report, without their full stops."""
+    """The parts of a report in words, each without its full stop."""
 
     say: Manner
     pressure_in: PressureIn
@@ -104,7 +104,7 @@ class Phraseology:
             yield "advisories not available"
 
     def conditions(self, seen: Conditions, missing: bool = False) -> Iterator[str]:
-        """Everything of a report's or a trend's conditions, a line each."""
+        """Yield all parts of a report's or a trend's conditions, one line each."""
         if seen.wind:
             yield self.wind(seen.wind)
         elif missing:
@@ -245,7 +245,7 @@ class Phraseology:
         return f"wind shear on runway{'s' if len(runways) > 1 else ''} {names}"
 
     def trend(self, trend: Trend) -> str:
-        """Empty for one of which nothing could be read."""
+        """Return a trend in words; empty if none of it could be read."""
         if trend.kind == "NOSIG":
             return "no significant change expected"
         if not (lines := list(self.conditions(trend.conditions))):

@@ -1,8 +1,8 @@
-"""The latest report of one aerodrome, out of what a feed says. No I/O.
+"""Finding the latest report of an aerodrome in the text of a feed. No I/O.
 
-A feed sends text, a report after the other: each begins with the aerodrome and the
-time, ends with ``=`` or where the next one begins, and may go over several lines.
-Whatever else is in there is passed over: other aerodromes, forecasts, markup.
+A feed sends one report after the other. Each begins with the aerodrome and the time,
+ends with ``=`` or where the next one begins, and may take several lines. Anything else
+is skipped: other aerodromes, forecasts, markup.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Final
 
 import attrs
 
-LONGEST: Final = 600  # characters of a report that are looked at
-_AHEAD: Final = timedelta(hours=1)  # a station's clock may be fast, and so may ours
+LONGEST: Final = 600  # characters of a report that are read
+# a station's clock may be fast, and ours may be slow
+_AHEAD: Final = timedelta(hours=1)
 
 _HEAD: Final = re.compile(
     r"(?:(?:METAR|SPECI)\s+)?(?:(?P<before>COR|AMD)\s+)?(?P<icao>[A-Z][A-Z0-9]{3})\s+"
@@ -27,9 +28,9 @@ _OTHER: Final = re.compile(r"TAF\b|[A-Z][A-Z0-9]{3}\s+\d{6}Z", re.ASCII)
 
 @attrs.frozen(kw_only=True)
 class WeatherReport:
-    """One report: when it was observed (UTC), and what follows station and time.
+    """One report: the time of observation (UTC), and the text after station and time.
 
-    ``raw`` is all of it, in one line of printable ASCII.
+    ``raw`` is the whole report, in one line of printable ASCII.
     """
 
     icao: str
@@ -40,10 +41,10 @@ class WeatherReport:
 
 
 def latest(text: str, icao: str, now: datetime) -> WeatherReport | None:
-    """The last report of ``icao`` that says anything; None if there is none.
+    """Return the last report of ``icao`` that is not empty; None if there is none.
 
     Args:
-      now: in UTC; a report says the day of the month, and no month.
+      now: the time, in UTC; a report has the day of the month, but no month.
     """
     best: WeatherReport | None = None
     for raw in _reports(text):
@@ -56,7 +57,7 @@ def latest(text: str, icao: str, now: datetime) -> WeatherReport | None:
 
 
 def read(raw: str, now: datetime) -> WeatherReport | None:
-    """One report of one line; None if it does not begin like one."""
+    """Parse the report in one line; None if it does not begin like one."""
     head = _HEAD.match(raw)
     if head is None:
         return None
@@ -74,7 +75,7 @@ def read(raw: str, now: datetime) -> WeatherReport | None:
 
 
 def is_older(report: WeatherReport | None, other: WeatherReport | None) -> bool:
-    """Whether ``other`` is the one to be told of two; with equals it is not."""
+    """Return whether ``other`` is the later of two reports; False if equal."""
     if report is None or other is None:
         return False
     mine, theirs = (
@@ -89,7 +90,7 @@ def _says_nothing(body: str) -> bool:
 
 
 def _reports(text: str) -> Iterator[str]:
-    """Each report as one line. Those too long to be one are cut."""
+    """Yield each report as one line, cut at `LONGEST` characters."""
     gathered = ""
     for line in text.splitlines():
         plain = "".join(
@@ -110,7 +111,7 @@ def _reports(text: str) -> Iterator[str]:
 
 
 def _pieces(line: str) -> Iterator[tuple[str, bool]]:
-    """What stands between the ``=`` of a line, and whether one follows."""
+    """Yield the pieces of a line between ``=``, and whether ``=`` follows each."""
     *ended, rest = line.split("=")
     for piece in ended:
         yield piece.strip(), True
@@ -119,10 +120,11 @@ def _pieces(line: str) -> Iterator[tuple[str, bool]]:
 
 
 def _moment(day: int, hour: int, minute: int, now: datetime) -> datetime | None:
-    """The last time that it was that day and hour; None if it never is."""
+    """Return the last such day, hour and minute; None if there is none."""
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
     month = (first + timedelta(days=32)).replace(day=1)
-    for _ in range(4):  # the next month, this one, and two before: 31st of January
+    # the next month, this one, and two before: for the 31st of January
+    for _ in range(4):
         try:
             found = month.replace(day=day, hour=hour, minute=minute)
         except ValueError:

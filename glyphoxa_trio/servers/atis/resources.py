@@ -1,4 +1,4 @@
-"""``atis://ENGM``: the same answer as the tool's, to be read and subscribed to."""
+"""The resources ``atis://ENGM``: the answers of the tool, to read and subscribe to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE: Final = 100
 
 @attrs.define(eq=False)
 class AtisResources:
-    """One resource for each configured aerodrome; others by the template."""
+    """One resource for each configured aerodrome, and a template for others."""
 
     _atis: Atis
     changes: Topic[Changed] = attrs.field(factory=Topic, init=False)
@@ -51,7 +51,9 @@ class AtisResources:
         codes = sorted(config.aerodromes)
         if after is not None:
             if after not in codes:
-                raise ResourceError("InvalidArgument", "no such place in the list")
+                raise ResourceError(
+                    "InvalidArgument", "the cursor is not from this list"
+                )
             codes = codes[codes.index(after) + 1 :]
         return ResourcePage(
             [
@@ -67,7 +69,9 @@ class AtisResources:
 
     async def read(self, uri: str, session: str) -> Sequence[Content]:
         if not uri.startswith(SCHEME):
-            raise ResourceError("NotFound", "there is only atis://, and an ICAO code")
+            raise ResourceError(
+                "NotFound", "write atis:// and an ICAO code, such as atis://ENGM"
+            )
         until = trio.current_time() + COLD_PATIENCE
         try:
             told = await self._atis.told(uri.removeprefix(SCHEME), until=until)
@@ -78,5 +82,5 @@ class AtisResources:
         return (Content(uri=uri, data=json.dumps(told, ensure_ascii=False)),)
 
     def tell(self, icao: str) -> None:
-        """There is another report."""
+        """Publish that an aerodrome has a new report."""
         self.changes.publish(Changed(f"{SCHEME}{icao}"))

@@ -1,7 +1,7 @@
-"""What the operator's file adds to the weather, by aerodrome.
+"""The operator's file: runways, frequencies and advisories by aerodrome.
 
-Read by the rules of the configuration: unknown keys, wrong types and repeated keys are
-errors that name their place.
+It is read by the rules of the configuration: unknown keys, wrong types and repeated
+keys are errors that name their place.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Text = Annotated[str, NotEmpty()]
 
 
 class Letters(StrEnum):
-    """``K`` as ``Kilo``, or as it is."""
+    """The way to say ``K``: as ``Kilo``, or as it is."""
 
     PHONETIC = "phonetic"
     PLAIN = "plain"
 
 
 class PressureIn(StrEnum):
-    """Which unit of pressure is said."""
+    """The unit in which pressure is said."""
 
     REPORTED = "reported"
     HECTOPASCALS = "hectopascals"
@@ -48,7 +48,9 @@ class PressureIn(StrEnum):
 def _spoken(_: Any, __: attrs.Attribute[Any], value: str | tuple[str, ...]) -> None:
     for text in (value,) if isinstance(value, str) else value:
         if not all(character.isprintable() for character in text):
-            raise ValueError("holds what cannot be spoken, such as a line break")
+            raise ValueError(
+                "has a character that cannot be spoken, such as a line break"
+            )
         if len(text) > _LONGEST:
             raise ValueError(f"is longer than {_LONGEST} characters")
 
@@ -57,7 +59,7 @@ def _fits(pattern: re.Pattern[str], what: str) -> Any:
     def check(_: Any, __: attrs.Attribute[Any], value: str | tuple[str, ...]) -> None:
         for text in (value,) if isinstance(value, str) else value:
             if not pattern.fullmatch(text):
-                raise ValueError(f"{text!r} is no {what}")
+                raise ValueError(f"{text!r} is not a {what}")
 
     return check
 
@@ -81,16 +83,16 @@ _language: Final = _fits(_LANGUAGE, "language, such as en or en-GB")
 
 @attrs.frozen(kw_only=True)
 class Defaults:
-    """What holds where an aerodrome says nothing else.
+    """The settings for aerodromes that do not set their own.
 
     Args:
-      explicit_not_available: whether what is not known is said to be not available.
-      niner: whether 9 is said as in aviation.
+      explicit_not_available: whether to say that missing data is not available.
+      niner: whether to say 9 as in aviation.
       information: the letter: ``auto`` changes with each half hour of observations,
         ``none`` leaves it out.
-      language: of the text, for those who choose a voice by it. The text is English.
-      stale_after: seconds after which an observation's age is said.
-      refuse_after: seconds after which an observation is told to nobody.
+      language: of the text, for clients that choose a voice by it. The text is English.
+      stale_after: seconds after which the age of an observation is said.
+      refuse_after: seconds after which an observation is no longer given out.
     """
 
     explicit_not_available: bool = False
@@ -109,12 +111,12 @@ class Defaults:
 
 @attrs.frozen(kw_only=True)
 class Aerodrome:
-    """One aerodrome. What is None follows `Defaults`.
+    """One aerodrome. A value of None is taken from `Defaults`.
 
     Args:
-      runways: those in use.
-      frequency: in megahertz, as text, since 118.300 is not a number here.
-      advisories: whole sentences, said as they are.
+      runways: the runways in use.
+      frequency: in megahertz, as text, so that 118.300 keeps its zeros.
+      advisories: whole sentences, spoken as they are.
     """
 
     name: str = attrs.field(default="", validator=_spoken)
@@ -135,13 +137,13 @@ class Aerodrome:
 
 @attrs.frozen(kw_only=True)
 class AtisConfig:
-    """The whole file."""
+    """The content of the whole file."""
 
     defaults: Defaults = Defaults()
     aerodromes: Mapping[str, Aerodrome] = attrs.field(factory=dict, validator=_codes)
 
     def aerodrome(self, icao: str) -> Aerodrome:
-        """What is configured of one, the defaults filled in."""
+        """Return the settings of an aerodrome, with the defaults filled in."""
         found = self.aerodromes.get(icao, Aerodrome())
         return attrs.evolve(
             found,

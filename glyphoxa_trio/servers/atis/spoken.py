@@ -1,7 +1,7 @@
-"""A report and what is configured, as the text that is spoken.
+"""A report and its aerodrome's settings as the text to speak.
 
-The same report and configuration are the same text, always; only the age of a stale
-one is told anew. It is never longer than what is spoken of a tool's answer.
+The same report with the same settings gives the same text, except for the age of a
+stale one. The text is never longer than the part of a tool's answer that is spoken.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MORE: Final = "More was left out."
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """What is said of one report; ``letter`` is that of the information, or empty."""
+    """The spoken text of a report; ``letter`` is its information letter, or empty."""
 
     text: str
     letter: str
@@ -37,11 +37,11 @@ def script(
     *,
     stale_for: float | None = None,
 ) -> Script:
-    """The text of one report.
+    """Return the text of one report.
 
     Args:
-      aerodrome: as `AtisConfig.aerodrome` gives it.
-      stale_for: how old the observation is, seconds, if that has to be said.
+      aerodrome: as `AtisConfig.aerodrome` returns it.
+      stale_for: the age of the observation in seconds, if it has to be said.
     """
     manner = Manner(niner=defaults.niner, phonetic=defaults.letters is Letters.PHONETIC)
     letter = letter_of(report, aerodrome.information or NONE)
@@ -69,7 +69,7 @@ def _is(count: int) -> str:
 
 
 def letter_of(report: WeatherReport, policy: str) -> str:
-    """The information's letter; ``auto`` takes the next one with each half hour."""
+    """Return the information letter; ``auto`` takes the next one each half hour."""
     if policy == NONE:
         return ""
     if policy != AUTO:
@@ -85,7 +85,7 @@ def _sentence(line: str) -> str:
 
 
 def _fitting(lines: list[str], trends: list[str], rest: list[str]) -> str:
-    """As many whole sentences as fit: what is expected goes first, then the end."""
+    """Join as many whole sentences as fit: trends are dropped first, then the end."""
     for kept in range(len(trends), -1, -1):
         sentences = [_sentence(line) for line in (*lines, *trends[:kept], *rest)]
         if kept < len(trends):

@@ -1,4 +1,4 @@
-"""What clients of the server see: ``get_atis`` and ``list_aerodromes``."""
+"""The tools of the server: ``get_atis`` and ``list_aerodromes``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .settings import ICAO, AtisConfig
 from .spoken import script
 from .words import ago
 
-WARM_MS: Final = 20  # a report that is there already: nearly always
-MARGIN: Final = 0.05  # seconds to write the answer in
+WARM_MS: Final = 20  # the time for a report in the cache, which is nearly always there
+MARGIN: Final = 0.05  # seconds for writing the answer
 MOST_LISTED: Final = 100
 
 
-# Nearly every question is about a report that was read before.
+# Nearly every question is about a report that was parsed before.
 _reading: Final = lru_cache(MOST_ENTRIES)(read_groups)
 
 
@@ -45,10 +45,10 @@ class StationNotFound(ToolError):
 
 @attrs.define(eq=False, kw_only=True)
 class Atis:
-    """The server's answers.
+    """The answers of the server.
 
     Args:
-      now: the time of day, UTC.
+      now: returns the time of day, UTC.
     """
 
     settings: ConfigFile
@@ -56,12 +56,12 @@ class Atis:
     now: Callable[[], datetime]
 
     async def told(self, asked: str, *, until: float) -> dict[str, Any]:
-        """The information of one aerodrome, by ``until`` on trio's clock.
+        """Return the information of one aerodrome, by ``until`` on trio's clock.
 
         Raises:
-          InvalidArgument: if no aerodrome is called that.
+          InvalidArgument: if there is no aerodrome of that name.
           NotFound: if there is no report of it.
-          ToolUnavailable: if none can be had now, or only one that is far too old.
+          ToolUnavailable: if there is none at the moment, or only one that is too old.
         """
         config = await self.settings.current()
         icao = icao_of(asked, config)
@@ -117,7 +117,7 @@ class Atis:
 
 
 def icao_of(asked: str, config: AtisConfig) -> str:
-    """The code of what was asked for: a code, in any case, or a configured name.
+    """Return the code for what was asked: a code, in any case, or a configured name.
 
     Raises:
       InvalidArgument: if it is neither.
@@ -131,13 +131,13 @@ def icao_of(asked: str, config: AtisConfig) -> str:
             return icao
     shown = asked if len(asked) <= 40 else f"{asked[:40]}…"
     raise InvalidStation(
-        f"{shown!r} is no aerodrome: say the four letters of its ICAO code, such as"
-        " ENGM."
+        f"{shown!r} is not an aerodrome: give the four letters of its ICAO code, such"
+        " as ENGM."
     )
 
 
 def tools(atis: Atis, example: str | None) -> tuple[Tool, ...]:
-    """The tools over ``atis``. ``example`` is an aerodrome to try them with."""
+    """Return the tools of the server; ``example`` is an aerodrome to try them with."""
 
     @tool(
         group="atis",
@@ -161,7 +161,7 @@ def tools(atis: Atis, example: str | None) -> tuple[Tool, ...]:
     @tool(
         group="atis",
         category="weather",
-        title="Aerodromes that are configured",
+        title="Configured aerodromes",
         estimated_duration_ms=5,
         max_duration_ms=2000,
         read_only=True,

@@ -1,7 +1,7 @@
-"""What the library makes of one group, if that can be. No I/O.
+"""Converting a group that the library has read into our own values. No I/O.
 
-Each function takes its kind of group into the conditions, and returns False for any
-other, and for what is none: a wind of 400 knots, a second temperature.
+Each function stores its kind of group in the conditions. It returns False for a group
+of any other kind, and for impossible values: a wind of 400 knots, a second temperature.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _SPEED_UNIT: Final = (
     ("MPS", SpeedUnit.METRES_PER_SECOND),
     ("KTS", SpeedUnit.KNOTS),
     ("KT", SpeedUnit.KNOTS),
-    ("LT", SpeedUnit.KNOTS),  # a slip of the finger that stations make
+    ("LT", SpeedUnit.KNOTS),  # a typing error that stations make
 )
 _FASTEST: Final = 250  # knots or kilometres an hour: more was never measured
 _FARTHEST: Final = 161_000  # metres: a hundred miles
-_PRESSURES: Final = range(850, 1101)  # hectopascals at sea level that there can be
+_PRESSURES: Final = range(850, 1101)  # possible values at sea level, in hectopascals
 _HIGHEST: Final = 60_000  # feet
-_HOTTEST: Final = 90  # degrees, and coldest
+_HOTTEST: Final = 90  # degrees, also below zero
 _VISIBLE_SIDES: Final = re.compile(r"(?:N|NE|E|SE|S|SW|W|NW)\Z")
 
 
@@ -45,7 +45,8 @@ def take_wind(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         return False
     written = group.partition(" ")[0]
     unit = next((unit for end, unit in _SPEED_UNIT if written.endswith(end)), None)
-    if unit is None or conditions.wind is not None:  # the library guesses a unit
+    # without a unit, the library guesses one
+    if unit is None or conditions.wind is not None:
         return False
     speed = round(seen.wind_speed.value())
     gust = None if seen.wind_gust is None else round(seen.wind_gust.value())
@@ -86,7 +87,7 @@ def _visibility(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         metres, bound = 10_000, Bound.MORE
     if metres > _FARTHEST:
         return False
-    # In steps of 50 m at the least: 2992 is a pressure without its letter.
+    # Visibility comes in steps of at least 50 m: 2992 is a pressure without its letter.
     if re.fullmatch(r"\d{4}[A-Z]*", group) and metres % 50:
         return False
     conditions.visibility.append(
@@ -171,7 +172,8 @@ def _temperature(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     if temperature is not None:
         if abs(temperature) > _HOTTEST:
             return False
-        if dew_point is not None and dew_point > temperature:  # 1/2 is of a mile
+        # the library reads 1/2, part of a mile, so
+        if dew_point is not None and dew_point > temperature:
             return False
     conditions.take_temperature(temperature, dew_point)
     return True
@@ -184,7 +186,8 @@ def _pressure(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     if int(hectopascals) not in _PRESSURES:
         return False
     found = Pressure(
-        # What is less than a whole one does not count: nobody flies too low.
+        # Rounded down: with a pressure that is too low, an altimeter does not show too
+        # much.
         hectopascals=int(hectopascals + 1e-6),
         hundredths=int(seen.press.value("IN") * 100 + 1e-4),
         inches=group.startswith("A") or group.endswith("INS"),
@@ -193,7 +196,7 @@ def _pressure(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     if before is None:
         conditions.take_pressure(found)
         return True
-    # Some say it twice, in both units.
+    # Some stations report it twice, in both units.
     near = abs(before.hectopascals - found.hectopascals) < 3
     return near and before.inches != found.inches
 
@@ -224,7 +227,7 @@ TAKERS: Final[tuple[Take, ...]] = (
 
 
 def _bound(words: str) -> Bound:
-    """The library says it in its words only."""
+    """Return the bound that the library expresses in words only."""
     if words.startswith("greater"):
         return Bound.MORE
     return Bound.LESS if words.startswith("less") else Bound.EXACT

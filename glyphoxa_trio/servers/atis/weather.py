@@ -1,4 +1,4 @@
-"""What a report says, read: plain data, in the units of the report."""
+"""The content of a report: plain data, in the units of the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SpeedUnit(StrEnum):
 
 
 class Bound(StrEnum):
-    """Whether a number is what was measured, or the end of what can be."""
+    """The kind of a number: the measured value, or a limit beyond which it lies."""
 
     EXACT = ""
     MORE = "more than"
@@ -23,7 +23,7 @@ class Bound(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Wind:
-    """``direction`` in degrees, None if it is variable or was not measured."""
+    """Wind; ``direction`` is in degrees, None if it is variable or was not measured."""
 
     speed: int
     unit: SpeedUnit
@@ -37,7 +37,7 @@ class Wind:
 
 @attrs.frozen(kw_only=True)
 class Visibility:
-    """In metres, and in statute miles if it was reported so."""
+    """Visibility in metres, and in statute miles if it was reported in them."""
 
     metres: int
     miles: float | None = None
@@ -47,7 +47,7 @@ class Visibility:
 
 @attrs.frozen(kw_only=True)
 class RunwayRange:
-    """How far one sees along a runway, in ``unit``; ``high`` if it varies."""
+    """The visual range along a runway, in ``unit``; from low to high if it varies."""
 
     runway: str
     low: int
@@ -79,7 +79,10 @@ class Clouds:
 
 @attrs.frozen(kw_only=True)
 class Pressure:
-    """In both units; ``inches`` is which one was reported, in hundredths of an inch."""
+    """Pressure in both units; ``inches``: it was reported in inches.
+
+    ``hundredths`` are hundredths of an inch of mercury.
+    """
 
     hectopascals: int
     hundredths: int
@@ -88,7 +91,7 @@ class Pressure:
 
 @attrs.define(kw_only=True)
 class Conditions:
-    """What the groups of a report say, or those of a trend. Empty is not reported."""
+    """The conditions in a report or a trend. An empty value was not reported."""
 
     wind: Wind | None = None
     cavok: bool = False
@@ -121,7 +124,7 @@ class Conditions:
 
 @attrs.define(kw_only=True)
 class Trend:
-    """What is expected within two hours. ``times`` as in the report: ``FM1230``."""
+    """The change expected within two hours; ``times`` as in the report: ``FM1230``."""
 
     kind: str
     times: list[str] = attrs.field(factory=list)
@@ -130,14 +133,14 @@ class Trend:
 
 @attrs.define(kw_only=True)
 class Reading:
-    """A report, read. Every group is in here, was passed over, or is unreadable."""
+    """A parsed report. Every group was read, passed over, or is unreadable."""
 
     automatic: bool = False
     corrected: bool = False
     now: Conditions = attrs.field(factory=Conditions)
     trends: list[Trend] = attrs.field(factory=list)
     unreadable: list[str] = attrs.field(factory=list)
-    passed_over: list[str] = attrs.field(factory=list)  # understood, and not spoken
+    passed_over: list[str] = attrs.field(factory=list)  # understood, but not spoken
 
     def take_automatic(self) -> None:
         self.automatic = True

@@ -27,26 +27,28 @@ _SIDES: Final = {"L": "left", "R": "right", "C": "centre"}
 
 @attrs.frozen(kw_only=True)
 class Manner:
-    """How it is said: ``nine`` or ``niner``, ``K`` or ``Kilo``."""
+    """The manner of speaking: ``nine`` or ``niner``, ``K`` or ``Kilo``."""
 
     niner: bool = True
     phonetic: bool = True
 
     def digits(self, number: int | str, width: int = 1) -> str:
-        """One digit after the other: 320 is ``three two zero``."""
+        """Say digits one after the other: 320 is ``three two zero``."""
         text = str(number).rjust(width, "0")
         return " ".join(self._digit(character) for character in text)
 
     def letters(self, text: str) -> str:
-        """Letters and digits, one by one."""
+        """Say letters and digits one by one."""
         return " ".join(
             self._digit(character) if character.isdigit() else self._letter(character)
             for character in text
         )
 
     def number(self, whole: int) -> str:
-        """Thousands by their digits, then hundreds: 10500 is ``one zero thousand five
-        hundred``. Other numbers by their digits."""
+        """Say a number by thousands and hundreds, others by their digits.
+
+        10500 is ``one zero thousand five hundred``.
+        """
         if whole < 100 or whole % 100:
             return self.digits(whole)
         thousands, hundreds = divmod(whole // 100, 10)
@@ -58,13 +60,13 @@ class Manner:
         return f"minus {self.digits(-degrees)}" if degrees < 0 else self.digits(degrees)
 
     def runway(self, name: str) -> str:
-        """``01L`` is ``zero one left``."""
+        """Say a runway: ``01L`` is ``zero one left``."""
         side = _SIDES.get(name[-1:], "")
         number = self.digits(name.rstrip("LRC"))
         return f"{number} {side}" if side else number
 
     def decimal(self, text: str) -> str:
-        """``118.300`` is ``one one eight decimal three``."""
+        """Say a decimal number: ``118.300`` is ``one one eight decimal three``."""
         whole, _, rest = text.partition(".")
         rest = rest.rstrip("0") or "0"
         return f"{self.digits(whole)} decimal {self.digits(rest)}"
@@ -77,7 +79,7 @@ class Manner:
 
 
 def plain(whole: int) -> str:
-    """A number from 0 to 59 as in a conversation: 40 is ``forty``."""
+    """Say a number from 0 to 59 as in a conversation: 40 is ``forty``."""
     if whole < 10:
         return _DIGITS[whole]
     if whole < 20:
@@ -87,7 +89,7 @@ def plain(whole: int) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long that is: ``forty minutes ago``, ``two hours and five minutes ago``."""
+    """Say how long ago that is, as ``two hours and five minutes ago``."""
     minutes = max(0, int(seconds // 60))
     hours, minutes = divmod(minutes, 60)
     if hours > 23:
@@ -98,7 +100,7 @@ def ago(seconds: float) -> str:
 
 
 def listed(parts: Sequence[str], joint: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join parts: ``a``, ``a and b``, ``a, b and c``."""
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} {joint} {parts[-1]}"

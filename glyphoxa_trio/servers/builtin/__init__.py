@@ -1,8 +1,8 @@
-"""The servers of ``glyphoxa serve``: each module here is one, imported when it is
-asked for.
+"""The servers of ``glyphoxa serve``, one a module, imported when one is asked for.
 
-A module has ``add_options(parser)``, and ``open_offer(options)``, an async context
-manager that yields the `ServerDefinition`. Bad options are a `ValueError` that names them.
+A module has ``add_options(parser)`` and ``open_offer(options)``, an async context
+manager that yields the `ServerDefinition`. For bad options it raises a `ValueError` that names
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-# Name: what it is. In the order of the help.
+# Each name with its description, in the order of the help.
 SHELF: Final[Mapping[str, str]] = {
     "dice": "roll dice, and on random tables",
     "rules": "look up the rules, ours and your own",

@@ -1,4 +1,4 @@
-"""``glyphoxa serve atis``."""
+"""``glyphoxa serve atis``: the weather of an aerodrome."""
 
 from __future__ import annotations
 
@@ -76,8 +76,11 @@ async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefini
 
 
 def _agent(url: str) -> str:
-    """Who asks the feed. met.no blocks those whom it cannot write to, so a name of
-    ours would be no answer: only whoever runs this can be written to."""
+    """Return the User-Agent for requests to the feed.
+
+    met.no blocks clients whose operator it cannot write to. So a name of ours would not
+    help: only the user who runs this server can be contacted.
+    """
     agent = os.environ.get("METNO_USER_AGENT", "")
     if agent.strip():
         return check_agent(agent)

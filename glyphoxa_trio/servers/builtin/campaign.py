@@ -1,4 +1,4 @@
-"""``glyphoxa serve campaign``: campaigns, in a file of SQLite (seed 002)."""
+"""``glyphoxa serve campaign``: campaigns, in an SQLite file (seed 002)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ INSTRUCTIONS: Final = (
     " is more. Errors say in `code` what kind they are."
 )
 IN_MEMORY: Final = ":memory:"
-# How long a client waits for a resource at most, and resources on a page of a list.
+# Seconds that a client waits for a resource at most, and resources on a page of a list.
 READING: Final = 5.0
 PER_PAGE: Final = 100
 
@@ -106,19 +106,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 async def open_offer(
     options: argparse.Namespace, stamps: Stamps | None = None
 ) -> AsyncGenerator[ServerDefinition]:
-    """``stamps`` are for those who want to know times and ids beforehand.
+    """Open the campaign server.
+
+    Args:
+      stamps: the source of times and ids; tests pass one whose values they know.
 
     Raises:
       StorageError: if the file cannot be used.
-      ValueError: for a path that is none.
+      ValueError: for a path that cannot be one.
     """
     stamped = stamps or Stamps()
     path = _path(options.db)
     if options.addr is not None:
-        # F5: accepted, since configurations of others have it, and never silently.
+        # The option is accepted, since existing configurations have it, but never
+        # silently.
         sys.stderr.write(
-            f"glyphoxa serve campaign: --addr {options.addr}: nothing is connected to"
-            f" there; campaigns are kept in {path or 'memory'} (see --db)\n"
+            f"glyphoxa serve campaign: --addr {options.addr}: ignored, since campaigns"
+            f" are kept here, in {path or 'memory'} (see --db)\n"
         )
     contexts = Contexts()
     with lone_errors():
@@ -143,7 +147,7 @@ async def open_offer(
 
 @attrs.define(eq=False)
 class CampaignResources:
-    """What can be read, as `servers.offer` wants it."""
+    """The readable resources, as `servers.offer` requires them."""
 
     _campaigns: Campaigns
     _contexts: Contexts
@@ -172,10 +176,10 @@ class CampaignResources:
 
 
 def _path(given: str | None) -> Path | None:
-    """None is in memory.
+    """Return the path of the file; None means in memory.
 
     Raises:
-      ValueError: for an empty one.
+      ValueError: if the path is empty.
     """
     if given == IN_MEMORY:
         return None
@@ -190,14 +194,14 @@ def _path(given: str | None) -> Path | None:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Refusals as `offer` knows them, and an end to every wait."""
+    """Turn errors into those of `offer`, and bound the time of the block."""
     try:
         with trio.fail_after(READING):
             yield
     except CampaignError as error:
         raise ResourceError(error.code, str(error)) from None
     except trio.TooSlowError:
-        raise ResourceError("Unavailable", "it takes too long to read") from None
+        raise ResourceError("Unavailable", "reading it took too long") from None
 
 
 def _resource(record: Mapping[str, Any]) -> Resource:

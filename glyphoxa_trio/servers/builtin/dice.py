@@ -1,4 +1,4 @@
-"""``glyphoxa serve dice``."""
+"""``glyphoxa serve dice``: dice rolls and random tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefini
 
 
 def _read(path: Path) -> Mapping[str, tuple[str, ...]]:
-    # Only here: what reads configurations is more than the rest of this server.
+    # Imported only here: reading a configuration needs more than the rest of this
+    # server.
     from glyphoxa_trio.config import load_as
     from glyphoxa_trio.config.fields import Text
 

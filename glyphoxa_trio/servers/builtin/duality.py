@@ -1,4 +1,4 @@
-"""``glyphoxa serve duality``."""
+"""``glyphoxa serve duality``: the Duality dice of Daggerheart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glyphoxa_trio.servers.definition import ServerDefinition
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """Add no options."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""``glyphoxa serve files``."""
+"""``glyphoxa serve files``: text files in one folder."""
 
 from __future__ import annotations
 

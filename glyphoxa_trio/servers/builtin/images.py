@@ -1,4 +1,4 @@
-"""``glyphoxa serve images``."""
+"""``glyphoxa serve images``: drawing images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glyphoxa_trio.builtin import images
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.servers.definition import ServerDefinition
 
-# Not an option: other users of the machine can read those.
+# Not an option, since other users of the machine can read a process's options.
 KEY: Final = "GLYPHOXA_IMAGE_KEY"
 
 

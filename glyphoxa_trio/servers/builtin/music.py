@@ -1,4 +1,4 @@
-"""``glyphoxa serve music``."""
+"""``glyphoxa serve music``: background music for a mood."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefini
     ) as music:
         if music.by_events and options.player == "auto":
             _log.warning(
-                "mpv is not installed (apt install mpv, brew install mpv): nothing is "
-                "heard, answers say what is to be played"
+                "mpv is not installed (apt install mpv, brew install mpv): no music "
+                "is played here, and answers name the track to play"
             )
         music.prepare()
         yield ServerDefinition(name="music", title="Music", tools=music.tools)

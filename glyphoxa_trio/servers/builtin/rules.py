@@ -1,4 +1,4 @@
-"""``glyphoxa serve rules``."""
+"""``glyphoxa serve rules``: looking up rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a request may come in: by its Host, its Origin and its token. No I/O."""
+"""Access control for HTTP requests: by Host, Origin and bearer token. No I/O."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .limits import LOCAL_HOSTS, Access
 
 Headers = Iterable[tuple[bytes, bytes]]
 
-_MOST_BYTES: Final = 16 * 1024  # of all headers
+_MOST_BYTES: Final = 16 * 1024  # of all headers together
 _MOST: Final = 100
 
-# What may be there once: which of two would count, somebody else could choose.
+# Headers that may occur only once: of two, a third party could choose which one counts.
 _ONCE: Final = frozenset(
     {
         *("host", "origin", "authorization", "content-type", "content-length"),
@@ -28,7 +28,7 @@ _ONCE: Final = frozenset(
 
 @attrs.frozen
 class RequestRefusal:
-    """Why a request is not served: status, words, and headers."""
+    """The reason why a request is not served: an HTTP status, a text, and headers."""
 
     status: int
     message: str
@@ -36,7 +36,11 @@ class RequestRefusal:
 
 
 def read_headers(headers: Headers) -> dict[str, str] | RequestRefusal:
-    """Headers by their name; a list among them joined by commas."""
+    """Return the headers by lower-case name, repeated ones joined, or a refusal.
+
+    A refusal has status 431 for more than 16 KiB or 100 headers, and 400 for a second
+    header of a kind that may occur only once.
+    """
     found: dict[str, str] = {}
     size = 0
     for count, (raw_name, raw) in enumerate(headers, 1):
@@ -53,16 +57,12 @@ def read_headers(headers: Headers) -> dict[str, str] | RequestRefusal:
 
 
 def refusal(headers: Mapping[str, str], access: Access) -> RequestRefusal | None:
-    """Why this request may not come in; None if it may."""
+    """Return the reason why this request may not come in; None if it may."""
     if not host_allowed(headers.get("host", ""), access):
-        return RequestRefusal(
-            421, "this server does not go by that Host (--allow-host)"
-        )
+        return RequestRefusal(421, "this Host is not allowed (see --allow-host)")
     origin = headers.get("origin")
     if origin is not None and not origin_allowed(origin, access):
-        return RequestRefusal(
-            403, "pages of that Origin may not come in (--allow-origin)"
-        )
+        return RequestRefusal(403, "this Origin is not allowed (see --allow-origin)")
     if access.tokens and principal(headers, access) is None:
         challenge = 'Bearer realm="glyphoxa"'
         if "authorization" in headers:
@@ -74,9 +74,10 @@ def refusal(headers: Mapping[str, str], access: Access) -> RequestRefusal | None
 
 
 def principal(headers: Mapping[str, str], access: Access) -> str | None:
-    """Whose token it is, by its number; all tokens are compared, in constant time.
+    """Return the name of the client whose token this is (its number); None without one.
 
-    Without tokens everybody is the same, the empty name.
+    All tokens are compared, each in constant time. If the server has no tokens, all
+    clients have the same name, the empty one.
     """
     if not access.tokens:
         return ""

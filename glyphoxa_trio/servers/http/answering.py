@@ -1,8 +1,9 @@
-"""What the SDK answers, on its way to the client.
+"""Passing on what the SDK answers, as an event stream or as plain JSON.
 
-It writes Server-Sent Events for clients that take them. For one that does not, the
-answer is lifted out of its event and sent as JSON. What opens a session is held back
-until it is known whether there is one, so that the cookie goes with it.
+The SDK writes Server-Sent Events for clients that accept them. For a client that does
+not, the answer is taken out of its event and sent as JSON. The answer to a request that
+opens a session is held back until it is known whether the session exists, so that the
+cookie can be sent with it.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ SSE: Final = b"text/event-stream"
 
 @attrs.define(eq=False, kw_only=True)
 class ResponseSender:
-    """An ASGI ``send`` in front of the client's.
+    """An ASGI ``send`` in front of the client's own.
 
     Args:
-      plain: the client takes no stream.
-      settled: whether it is known what becomes of the session that this opens.
-      headers: to add when the answer begins, unless it is a refusal.
-      without: a header that must not be there when the answer begins.
-      gone: whether the session has ended meanwhile.
+      plain: whether the client accepts no event stream.
+      settled: returns whether it is decided if the session that this request opens
+        exists.
+      headers: returns headers to add when the answer begins, unless it is an error.
+      without: returns the name of a header to remove when the answer begins, or None.
+      gone: returns whether the session has ended meanwhile.
     """
 
     send: Send
@@ -49,7 +51,7 @@ class ResponseSender:
 
     async def __call__(self, message: Message) -> None:
         if self.done:
-            return  # the SDK answers an error of its own once more
+            return  # the SDK answers an error of its own a second time
         if message["type"] == "http.response.start":
             if self.status is None:
                 await self._begin(message)
@@ -59,7 +61,10 @@ class ResponseSender:
             await self._pass(message)
 
     async def end(self) -> None:
-        """Nothing more comes: send what was lifted."""
+        """Send the JSON answer that was taken out of the events, as no more will come.
+
+        If there is none, sends status 404: the session ended before the answer.
+        """
         if not self.done and self._lifting:
             if self._answer is not None:
                 await self._reply(200, self._answer)
@@ -92,9 +97,11 @@ class ResponseSender:
             return
         held, self._held = self._held, []
         self.done = last
-        # With the last piece hypercorn tells the SDK that the request is over, who
-        # then cancels whoever still sends it: the connection would not be idle again.
-        with trio.CancelScope(shield=last):  # `connections` has a limit for each piece
+        # At the last piece hypercorn tells the SDK that the request is over, and the
+        # SDK then cancels this send: without the shield, the connection would not
+        # become idle again.
+        # `connections` limits the time for each piece
+        with trio.CancelScope(shield=last):
             for message in held:
                 if message["type"] == "http.response.start":
                     headers = self._headers(message["status"], message["headers"])

@@ -22,12 +22,12 @@ from .limits import Access, Limits
 from .replies import Intake, error_body, refuse
 from .sessions import Sessions, open_sessions
 
-_ANSWERED = 1.0  # seconds for answers of requests that were cut to be written
+_ANSWERED = 1.0  # seconds for writing the answers of requests that were cancelled
 
 
 @attrs.define(eq=False)
 class HttpService:
-    """What is served, from the moment that it can be."""
+    """The application at ``/mcp``: the gateway and its sessions."""
 
     shim: Gateway
     bridge: DispatchServer
@@ -37,9 +37,10 @@ class HttpService:
         return self.shim.sessions
 
     async def drain(self) -> bool:
-        """Begin nothing new, and wait for what runs, for as long as it may take.
+        """Accept no new requests, and wait for the running ones.
 
-        Returns whether all of it was finished; what was not is cut, and told so.
+        Requests that have not finished within `limits.drain` are cancelled and answered
+        with an error. Returns whether all had finished.
         """
         shim = self.shim
         shim.begin_nothing_new()
@@ -64,7 +65,10 @@ async def open_service(
     *,
     secure: bool = False,
 ) -> AsyncIterator[HttpService]:
-    """A server of ``dispatch``, to be put into a `HttpApp`."""
+    """Open the sessions and the gateway for ``dispatch``, for use in a `HttpApp`.
+
+    Every session has ended when the block is left.
+    """
     bridge = DispatchServer(dispatch, version, listening=limits.listening)
     stateless = StreamableHTTPSessionManager(
         bridge, stateless=True, max_request_body_size=limits.body + 4096
@@ -92,10 +96,10 @@ async def open_service(
 
 @attrs.define(eq=False)
 class HttpApp:
-    """What listens before there is a service, and while there is one."""
+    """The routes of the server, which also answer before the service is ready."""
 
     service: HttpService | None = None
-    access: Access | None = None  # None: before it is known who may come
+    access: Access | None = None  # None until it is known which clients may come in
     asgi: Starlette = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -110,7 +114,7 @@ class HttpApp:
         self.asgi.router.default = self.nothing
 
     def open(self, service: HttpService) -> None:
-        """From now on this is served."""
+        """Serve requests with ``service`` from now on."""
         self.service = service
 
     @property
@@ -130,7 +134,7 @@ class HttpApp:
         headers = read_headers(scope["headers"])
         refused = headers if isinstance(headers, RequestRefusal) else None
         if isinstance(headers, dict) and self.access is not None:
-            # A watchdog has no token; a page of somebody else's learns nothing.
+            # A health check has no token. A web page of another origin learns nothing.
             open_to_all = attrs.evolve(self.access, tokens=())
             refused = refusal(headers, open_to_all)
         if refused is not None:
@@ -145,9 +149,9 @@ class HttpApp:
         await refuse(Intake(receive), send, 200 if self.state == "ready" else 503, body)
 
     async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Any other path. Websockets, which nobody speaks here, are not accepted."""
+        """Answer any other path with 404. Websocket connections are not accepted."""
         if scope["type"] == "http":
-            nowhere = error_body("there are /mcp and /mcp/health")
+            nowhere = error_body("not found; there are /mcp and /mcp/health")
             await refuse(Intake(receive), send, 404, nowhere)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -155,7 +159,7 @@ class HttpApp:
 
 @attrs.frozen(eq=False)
 class _Endpoint:
-    """An ASGI application, as a route takes one: by its class."""
+    """An ASGI application as an object: a route recognises one by its class."""
 
     _serve: Callable[[Scope, Receive, Send], Awaitable[None]]
 

@@ -1,7 +1,7 @@
-"""Our `Dispatch` as a server of the SDK's, which has the handshake and both eras.
+"""Our `Dispatch` behind the SDK's server, which speaks both versions of the protocol.
 
-Only what the SDK knows better is left to it: ``initialize``, ``ping``,
-``server/discover`` and ``subscriptions/listen``.
+The SDK itself answers only ``initialize``, ``ping``, ``server/discover`` and
+``subscriptions/listen``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ from glyphoxa_trio.servers.request import (
 
 logger = logging.getLogger(__name__)
 
-EXCHANGE = "glyphoxa.exchange"  # where a request's scope has its `HttpExchange`
+# the key in a request's ASGI scope that holds its `HttpExchange`
+EXCHANGE = "glyphoxa.exchange"
 
 
 class _Params(BaseModel):
-    """Any object: what is in it, our dispatch checks."""
+    """Any JSON object; our dispatch checks its content."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -66,12 +67,12 @@ def _discovery_hint() -> CacheHint:
 
 @attrs.define(eq=False, kw_only=True)
 class HttpExchange:
-    """One HTTP request of a client's, as the handler of its message finds it.
+    """One HTTP request, as the handler of its JSON-RPC message finds it.
 
     Args:
-      client: whose it is, for as long as its session lasts; None if there is none.
-      streams: whether more than the answer can be sent back.
-      greeted: called with the way back, once ``initialize`` has been accepted.
+      client: the client of the session; None for a request without a session.
+      streams: whether notifications can be sent beside the answer.
+      greeted: called with the client's channel, once ``initialize`` has been accepted.
     """
 
     client: Client | None = None
@@ -81,7 +82,7 @@ class HttpExchange:
 
 @attrs.define(eq=False)
 class Changes:
-    """What `subscriptions/listen` hears: a `SubscriptionBus`, told without waiting."""
+    """A `SubscriptionBus` for `subscriptions/listen`, notified without waiting."""
 
     _listeners: dict[object, Callable[[ServerEvent], None]] = attrs.field(factory=dict)
 
@@ -95,7 +96,7 @@ class Changes:
             listener(event)
 
     async def publish(self, event: ServerEvent) -> None:
-        raise AssertionError("noted from the topic")
+        raise AssertionError("changes come from the topic")
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         token = object()
@@ -108,7 +109,7 @@ class Changes:
 
 
 class DispatchServer(Server[Any]):
-    """The SDK's server, whose requests are answered by a `Dispatch`."""
+    """The SDK's server, with requests that are answered by a `Dispatch`."""
 
     def __init__(self, dispatch: Dispatch, version: str, *, listening: int) -> None:
         offer = dispatch.offer
@@ -152,11 +153,11 @@ class DispatchServer(Server[Any]):
     async def _watch(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Let `initialize` tell whose session it is."""
+        """Store the result of `initialize` in the session's client."""
         result = await call_next(ctx)
         exchange = _exchange(ctx)
         client = exchange.client
-        # A notification may have that name as well, and then no result.
+        # A notification may also be named "initialize"; it has no result.
         if ctx.method == "initialize" and client is not None and result is not None:
             params = ctx.params or {}
             version = cast("dict[str, Any]", result)["protocolVersion"]
@@ -194,7 +195,7 @@ class DispatchServer(Server[Any]):
             raise MCPError(
                 refused["code"], refused["message"], refused.get("data")
             ) from None
-        except Exception:  # border: a bug in what is offered costs its request
+        except Exception:  # border: a bug in a server's code fails its request only
             logger.exception("%s failed", ctx.method)
             raise MCPError(INTERNAL_ERROR, "Internal error") from None
 
@@ -205,14 +206,19 @@ async def notify(
     params: Mapping[str, Any],
     related: types.RequestId | None = None,
 ) -> None:
-    """Tell a client, in the stream of one of its requests or in that of its GET."""
+    """Send a notification to a client that has a session. Does nothing if it is gone.
+
+    Args:
+      related: the request whose event stream carries it; None for the stream of the
+        client's GET.
+    """
     notification: Any = types.Notification[dict[str, Any], str](
         method=method, params=dict(params)
     )
     try:
         await session.send_notification(notification, related)
     except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return  # it is gone
+        return  # the client is gone
 
 
 def _exchange(ctx: ServerRequestContext[Any, Any]) -> HttpExchange:
@@ -221,7 +227,7 @@ def _exchange(ctx: ServerRequestContext[Any, Any]) -> HttpExchange:
 
 @attrs.frozen(eq=False)
 class _Channel:
-    """The stream of the request's own answer, back to whoever asked."""
+    """The event stream of a request's answer, as the channel to the client."""
 
     _ctx: ServerRequestContext[Any, Any]
     _client: Client
@@ -237,7 +243,9 @@ class _Channel:
         if needed is not None and needed not in self._client.capabilities:
             raise RpcError(INVALID_REQUEST, f"the client has no {needed}")
         if not self._streams:
-            raise RpcError(METHOD_NOT_FOUND, f"{method}: the client takes no stream")
+            raise RpcError(
+                METHOD_NOT_FOUND, f"{method}: the client accepts no event stream"
+            )
         request: Any = types.Request[dict[str, Any], str](
             method=method, params=dict(params)
         )
@@ -253,6 +261,6 @@ class _Channel:
         except MCPError as error:
             raise RpcError(error.code, error.message, error.data) from None
         except ValidationError:
-            wrong = f"{method}: the client's answer is not what MCP says it is"
+            wrong = f"{method}: the client's answer does not follow MCP"
             raise RpcError(INVALID_PARAMS, wrong) from None
         return answer.model_dump(by_alias=True)

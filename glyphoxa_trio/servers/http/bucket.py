@@ -1,4 +1,4 @@
-"""How many calls a second are let through. No clock: the time is handed in."""
+"""A limit on calls a second. No clock: the time is passed in."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MOST_BUCKETS: Final = 1024
 
 
 def whose(address: str) -> str:
-    """The client that an address stands for: IPv6 gives everybody a network of 64
-    bits, so only what is before them counts."""
+    """Return the network client that an address stands for.
+
+    With IPv6 each customer has a network of 64 bits, so only the first 64 bits count.
+    """
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -28,7 +30,7 @@ def whose(address: str) -> str:
 
 @attrs.define
 class Bucket:
-    """As many calls as ``rate`` a second, and one second's worth at once."""
+    """A token bucket: ``rate`` calls a second, and as many at once as in one second."""
 
     rate: float
     _left: float = attrs.field(init=False)
@@ -42,7 +44,7 @@ class Bucket:
         return max(1.0, self.rate)
 
     def take(self, now: float) -> float:
-        """Let one call through, and return 0; or the seconds until one may come."""
+        """Let one call through and return 0, or return the seconds to wait."""
         if self._at > -math.inf:
             self._left = min(self._most, self._left + (now - self._at) * self.rate)
         self._at = now
@@ -54,8 +56,12 @@ class Bucket:
 
 @attrs.define
 class Buckets:
-    """A bucket for each client; who was away longest is forgotten first. Without a rate
-    there are none."""
+    """A bucket for each client, at most 1024.
+
+    The least recently seen client is forgotten first.
+
+    If ``rate`` is None there are no buckets.
+    """
 
     rate: float | None
     _buckets: OrderedDict[str, Bucket] = attrs.field(factory=OrderedDict, init=False)

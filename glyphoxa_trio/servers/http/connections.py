@@ -1,6 +1,4 @@
-"""Connections that end: a bounded number of them, and none that waits for ever for a
-client to read.
-"""
+"""Bounding the number of connections, and the time a client may take to read."""
 
 from __future__ import annotations
 
@@ -8,12 +6,13 @@ import attrs
 
 import trio
 
-_PIECE = 64 * 1024  # bytes that must be taken in the time for one
+# bytes that the client must read within the time limit for one piece
+_PIECE = 64 * 1024
 
 
 @attrs.define(eq=False)
 class Connection(trio.abc.HalfCloseableStream):
-    """A client's socket; what it does not read in time cuts it off."""
+    """The socket of a client; it is closed if the client does not read in time."""
 
     _stream: trio.SocketStream
     _within: float
@@ -25,7 +24,12 @@ class Connection(trio.abc.HalfCloseableStream):
         return self._stream.socket
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Raises `trio.BrokenResourceError` as well when the client stopped reading."""
+        """Send data in pieces.
+
+        Raises:
+          trio.BrokenResourceError: if the client is gone, or did not read a piece
+            within the time limit.
+        """
         view = memoryview(data)
         for start in range(0, max(1, len(view)), _PIECE):
             with trio.move_on_after(self._within) as scope:
@@ -52,7 +56,10 @@ class Connection(trio.abc.HalfCloseableStream):
 
 @attrs.define(eq=False)
 class BoundedListener(trio.abc.Listener[Connection]):
-    """Accepts while there are places; clients beyond wait in the kernel's queue."""
+    """A listener that accepts while there are free places.
+
+    Clients beyond that wait in the kernel's queue.
+    """
 
     _listener: trio.SocketListener
     _places: trio.Semaphore

@@ -1,8 +1,9 @@
-"""What was sent to clients over Server-Sent Events, for those who lost some of it.
+"""The Server-Sent Events that were sent to clients, kept for clients that lost some.
 
-Bounded for each session and in all; the oldest goes first. A client that comes back
-with ``Last-Event-ID`` is sent what it missed of that stream, and then what follows,
-from here as well, so that nothing falls between the two.
+They are bounded for each session and in total; the oldest are dropped first. A client
+that comes back with ``Last-Event-ID`` is sent the later events of that stream, and then
+new ones as they come. Both are sent from here, so that no event is lost between the
+two.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ MOST_BYTES_IN_ALL: Final = 32 * 1024 * 1024
 
 @attrs.frozen(eq=False)
 class _Event:
-    """A message as text: as an object, a collection of garbage would look through
-    all of what every session may come back to."""
+    """One event, with its message as text.
+
+    As objects, all kept messages would be traversed by every garbage collection.
+    """
 
     log: SessionEvents
     stream: str
@@ -48,7 +51,7 @@ class _Event:
 
 @attrs.define(eq=False)
 class StreamedEvents:
-    """The events of all sessions, by a number that no two of them share."""
+    """The events of all sessions, each under a number that is unique on this server."""
 
     most_bytes: int = MOST_BYTES_IN_ALL
     bytes: int = 0
@@ -80,12 +83,12 @@ class StreamedEvents:
 class SessionEvents(EventStore):
     """The events of one session, as the SDK stores and replays them.
 
-    It also knows which requests still owe their answer, since every answer comes
-    by: ``owed`` holds their ids, as text.
+    Since every answer passes through here, it also knows the requests that have not
+    been answered yet: ``owed`` holds their ids, as text.
     """
 
     owed: set[str]
-    tails: dict[str, object]  # by stream, who follows it
+    tails: dict[str, object]  # by stream: the request that follows it
     _plain: bool
     _log: StreamedEvents
     _numbers: OrderedDict[int, int]  # size by number
@@ -94,7 +97,7 @@ class SessionEvents(EventStore):
     _more: trio.lowlevel.ParkingLot
 
     def __init__(self, log: StreamedEvents, *, plain: bool = False) -> None:
-        """``plain``: requests are answered as JSON, so nobody comes back for those."""
+        """Create the store; ``plain``: answers are JSON, so they are not kept."""
         self._plain = plain
         self.owed = set()
         self.tails = {}
@@ -105,7 +108,7 @@ class SessionEvents(EventStore):
         self._more = trio.lowlevel.ParkingLot()
 
     @property
-    def count(self) -> int:  # no `__len__`: the SDK asks whether there is a store
+    def count(self) -> int:  # no `__len__`: the SDK tests the store for truth
         return len(self._numbers)
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
@@ -131,7 +134,7 @@ class SessionEvents(EventStore):
         return str(number)
 
     def stream_of(self, event_id: str) -> str | None:
-        """The stream of an event that is still known, in this session."""
+        """Return the stream of an event of this session, None if it is not kept."""
         number = self._own(event_id)
         event = None if number is None else self._log.get(number)
         return None if event is None else event.stream
@@ -139,16 +142,17 @@ class SessionEvents(EventStore):
     async def replay_events_after(
         self, last_event_id: str, send_callback: EventCallback
     ) -> str | None:
-        """Send what followed in that stream, and what follows, to its end.
+        """Send the later events of that stream, and new ones as they come, to its end.
 
-        The SDK would go on from its own buffer if it was told the stream; what
-        arrived between the two would be lost. So it is told None, when all is said.
+        Always returns None, at the end. If the SDK were given the name of the stream,
+        it would go on from its own buffer, and events that arrive in between would be
+        lost.
         """
         at = self._own(last_event_id)
         stream = self.stream_of(last_event_id)
         if at is None or stream is None:
             return None
-        self.end_tail(stream)  # who comes later has the living connection
+        self.end_tail(stream)  # the later request has the living connection
         self.tails[stream] = follower = object()
         try:
             while not self._closed and self.tails.get(stream) is follower:
@@ -174,12 +178,12 @@ class SessionEvents(EventStore):
         return None
 
     def end_tail(self, stream: str) -> None:
-        """Whoever follows the stream, follows it no more."""
+        """Stop the request that follows the stream, if there is one."""
         self.tails.pop(stream, None)
         self._more.unpark_all()
 
     def close(self) -> None:
-        """Forget everything, and end who follows."""
+        """Forget all events, and stop every request that follows a stream."""
         self._closed = True
         for number in list(self._numbers):
             self.forget(number)

@@ -1,9 +1,8 @@
-"""In front of the SDK's transport, at ``/mcp``: who may come in, with what, and how
-much of it (D24, D25). An ASGI application.
+"""The gateway at ``/mcp`` in front of the SDK's transport. An ASGI application.
 
-A cookie stands for ``Mcp-Session-Id``; ``Accept`` need not name the stream; a body
-is read whole, within its bounds, before anybody else sees it. What is refused here
-never reaches the SDK.
+It decides which requests may come in, how many and how large; the SDK sees no others.
+A cookie may stand for ``Mcp-Session-Id``; ``Accept`` need not name the event stream. A
+body is read completely, within its bounds, before it is passed on.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Gateway:
     """The application at ``/mcp``.
 
     Args:
-      stateless: serves what has no session, the protocol of 2026-07-28.
-      secure: over TLS, cookies are kept from going anywhere else.
-      draining: nothing new is begun.
+      stateless: serves the requests without a session, of protocol 2026-07-28.
+      secure: whether the server uses TLS, so that cookies are marked ``Secure``.
+      draining: whether the server is stopping and accepts no new requests.
     """
 
     sessions: Sessions
@@ -68,8 +67,8 @@ class Gateway:
             raise RequestRefused(refused.status, refused.message, refused.headers)
         assert isinstance(headers, dict)
         if scope["http_version"] not in ("1.0", "1.1"):
-            # Its flow control would hide readers that do not read from us.
-            raise RequestRefused(505, "HTTP/1.1, please")
+            # HTTP/2's flow control would hide from us that a client does not read.
+            raise RequestRefused(505, "only HTTP/1.1 is supported")
         if scope["method"] not in ("GET", "POST", "DELETE"):
             raise RequestRefused(
                 405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"}
@@ -95,13 +94,13 @@ class Gateway:
         self, scope: Scope, headers: dict[str, str], receive: Receive
     ) -> bytes | None:
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise RequestRefused(415, "no Content-Encoding, please")
+            raise RequestRefused(415, "Content-Encoding is not supported")
         if scope["method"] == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise RequestRefused(415, "Content-Type must be application/json")
         most = self.limits.body if scope["method"] == "POST" else 1024
-        too_long = RequestRefused(413, f"a body of at most {most} bytes, please")
+        too_long = RequestRefused(413, f"a body has at most {most} bytes")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise RequestRefused(400, "Content-Length must be a number")
@@ -114,11 +113,11 @@ class Gateway:
                 raise too_long from None
         assert scope_.cancelled_caught
         raise RequestRefused(
-            408, "the body did not come in time", {"Connection": "close"}
+            408, "the body did not arrive in time", {"Connection": "close"}
         )
 
     async def _alone(self, request: HttpRequest) -> None:
-        """A request without a session."""
+        """Handle a request without a session."""
         plain = True
         if request.method == "POST":
             message = request.message()
@@ -127,7 +126,7 @@ class Gateway:
         if plain:
             request.accept()
         answering = ResponseSender(send=request.send, plain=plain)
-        # A listener is no work that a stopping server waits for: it is told.
+        # A stopping server does not wait for a listener: it ends its stream instead.
         with self.running.counted(request.method == "POST" and plain):
             await self.stateless.handle_request(
                 request.handed_on(HttpExchange(streams=not plain)),
@@ -162,11 +161,10 @@ class Gateway:
                 owed.discard(message.id)
 
     async def _open(self, request: HttpRequest, message: HttpMessage) -> None:
-        """`initialize` begins a session, always a new one.
+        """Handle `initialize`, which always begins a new session.
 
-        A GET that waits may be somebody else's, who planted its cookie here to hear
-        what this client is told. So its stream ends; whoever it belongs to comes back
-        with the cookie of the new session.
+        A waiting GET may be an attacker's, who planted a cookie in this client to get
+        its notifications. So its stream ends; the client itself opens a new one.
         """
         waiting = self.sessions.find(request.cookie or "", request.owner)
         if waiting is not None and not waiting.is_greeted:
@@ -205,11 +203,11 @@ class Gateway:
         if known is not None and last is not None:
             stream = session.events.stream_of(last)
             if stream is None:
-                raise RequestRefused(400, "Last-Event-ID: no such event any more")
-            # Who comes back takes the stream over from a connection that is dead.
+                raise RequestRefused(400, "Last-Event-ID: this event is no longer kept")
+            # The new request takes the stream over from a dead connection.
             session.transport.close_sse_stream(stream)
         elif GET_STREAM_KEY in session.events.tails:
-            raise RequestRefused(409, "Conflict: one stream a session")
+            raise RequestRefused(409, "Conflict: the session has a stream already")
         answering = ResponseSender(
             send=request.send,
             headers=lambda: self._cookie(session) if known is None else [],
@@ -244,13 +242,15 @@ class Gateway:
                     request.handed_on(exchange), request.replayed, answering
                 )
             await answering.end()
-        except anyio.ClosedResourceError:  # the SDK's; who still waits has been told
+        # the SDK's; the client that still waits has been answered
+        except anyio.ClosedResourceError:
             if not (session.ended or session.transport.is_terminated):
                 raise
         finally:
             if number is not None and not answering.done:
-                # The client has left, perhaps before the SDK looked: it would keep
-                # the streams of this request for as long as the session lasts.
+                # The client has disconnected, perhaps before the SDK saw the request:
+                # it would keep the streams of this request for as long as the session
+                # lasts.
                 session.transport.close_sse_stream(number)
 
     async def _new(self, request: HttpRequest, *, plain: bool = False) -> HttpSession:
@@ -261,18 +261,20 @@ class Gateway:
         return await self.sessions.open(request.owner, opener=opener, plain=plain)
 
     def _owe(self, owed: set[str], number: str | None) -> None:
-        """A request whose answer is awaited from now on."""
+        """Remember that a request awaits its answer, or refuse it."""
         if number is None:
             return
         if number in owed:
-            raise RequestRefused(400, "this id is that of a request still running")
+            raise RequestRefused(400, "a request with this id is still running")
         if len(owed) >= self.limits.running:
             wait = {"Retry-After": "1"}
-            raise RequestRefused(429, f"{self.limits.running} requests run", wait)
+            raise RequestRefused(
+                429, f"{self.limits.running} requests are running", wait
+            )
         owed.add(number)
 
     def _session(self, request: HttpRequest) -> HttpSession:
-        """The session of a request that must have one."""
+        """Return the session of a request that must have one."""
         session = self._known(request)
         if session is None:
             raise RequestRefused(400, "Bad Request: Missing session ID")
@@ -280,10 +282,9 @@ class Gateway:
         return session
 
     def _known(self, request: HttpRequest) -> HttpSession | None:
-        """The session that a request names; None if it names none.
+        """Return the session that a request names; None if it names none.
 
-        A cookie that means nothing here may be another server's on this host: to a
-        GET it is as good as none.
+        For a GET an unknown cookie counts as none: it may be of another server here.
         """
         named = request.headers.get("mcp-session-id")
         session_id = named if named is not None else request.cookie

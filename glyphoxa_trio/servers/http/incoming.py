@@ -1,4 +1,4 @@
-"""One request as it came, whole, and as it is handed on to the SDK."""
+"""One HTTP request, read completely, as it is passed on to the SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN: Final = frozenset({"application/json", "application/*", "*/*"})
 
 
 class RequestRefused(Exception):
-    """This request is answered here."""
+    """A request that is refused here, with an HTTP status and a JSON-RPC error."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RequestRefused(Exception):
 
 @attrs.define(eq=False)
 class HttpRequest:
-    """One request, read, as it is handed on."""
+    """One request whose body has been read, with the headers that the SDK is to see."""
 
     scope: Scope
     headers: dict[str, str]
@@ -60,12 +60,12 @@ class HttpRequest:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the client asked for no stream; ``*/*`` asks for nothing."""
+        """True if the client did not ask for an event stream; ``*/*`` asks for none."""
         return not self.accepted & _STREAMS
 
     @property
     def is_alone(self) -> bool:
-        """Whether it has nothing to do with a session: a version says so."""
+        """True for a request without a session, as its protocol version shows."""
         version = self.headers.get("mcp-protocol-version")
         return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -86,11 +86,12 @@ class HttpRequest:
         return message
 
     def accept(self) -> None:
-        """Let the SDK find what it insists on; what it answers is put right after."""
+        """Set the ``Accept`` header that the SDK requires.
+
+        `Answering` adapts its answer.
+        """
         if not self.accepted & (_PLAIN | _STREAMS):
-            raise RequestRefused(
-                406, "Not Acceptable: application/json is what there is"
-            )
+            raise RequestRefused(406, "Not Acceptable: answers are application/json")
         self.set_header(b"accept", b"application/json, text/event-stream")
 
     def set_session(self, number: str) -> None:

@@ -1,4 +1,4 @@
-"""How much a server over HTTP takes, and who may come in. Data only."""
+"""The limits of a server over HTTP, and the rules of access to it. Data only."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """How much, and how long, in bytes and seconds.
+    """Limits of size, number and time, in bytes and seconds.
 
     Args:
-      body: of one request.
-      body_within: a request's body is read in this time, or refused.
-      head_within: a connection that says nothing whole for so long is closed.
-      write_within: a client that takes nothing for so long is cut off.
-      connections: at once; more wait in the kernel's queue.
-      sessions: at once. Beyond that the one that was left alone longest ends; if
-        all are in use, more are refused. One client has three quarters of them.
-      session_idle: a session that nobody uses ends.
-      running: requests of one session at once.
-      listening: streams of ``subscriptions/listen`` at once.
-      rate: calls a second of one client address, of one token, and of one session,
-        and as many at once; None: any.
-      drain: what runs when the server is told to stop may go on for so long.
+      body: the size of one request's body.
+      body_within: a request's body must be read within this time, or is refused.
+      head_within: a connection that sends no complete request within this time is
+        closed.
+      write_within: a client that reads nothing for this time is disconnected.
+      connections: open connections; more wait in the kernel's queue.
+      sessions: open sessions. Beyond that, the one that was idle longest ends; if all
+        are in use, new ones are refused. One client may have three quarters of them.
+      session_idle: a session that is not used for this time ends.
+      running: running requests of one session.
+      listening: open streams of ``subscriptions/listen``.
+      rate: calls a second of one client address, of one token, and of one session, and
+        as many at once; None means no limit.
+      drain: time for running requests to finish when the server is told to stop.
     """
 
     body: int = 1024 * KIB
@@ -47,15 +48,16 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """Who may come.
+    """The clients that may use the server.
 
     Args:
-      hosts: names that ``Host`` may have, without a port.
-      origins: what ``Origin`` may be; with none it is not asked for.
-      tokens: one of them must be shown; none: nothing is asked for.
-      local: only this machine reaches the server, so pages from this machine may
-        use it; else a ``Host`` that is an address is as good as a name, since no
-        page can make a browser say one that is not its own.
+      hosts: the names that the ``Host`` header may have, without a port.
+      origins: the values that the ``Origin`` header may have; a request without the
+        header is not checked.
+      tokens: bearer tokens, one of which is required; if empty, none is.
+      local: whether only this machine reaches the server, so that pages from this
+        machine may use it. Otherwise a ``Host`` that is an address is accepted like a
+        name, since a page can only make a browser send the address of its own server.
     """
 
     hosts: frozenset[str]

@@ -1,5 +1,6 @@
-"""The one JSON-RPC message in a request's body: read, checked, and made up for what
-lenient clients leave out. No I/O.
+"""The JSON-RPC message in a request's body: parsed, checked, and completed.
+
+What lenient clients leave out is filled in. No I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mcp.server.streamable_http import GET_STREAM_KEY
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 
-# A half of a pair, escaped: only then may the text hold one alone.
+# Half of a surrogate pair, escaped: only such text can contain a lone one.
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONGEST_ID: Final = 256
 
@@ -29,8 +30,11 @@ class BadMessage(ValueError):
 
 @attrs.frozen
 class HttpMessage:
-    """A message that has the shape of one. ``id`` is None for notifications and
-    answers; ``body`` is what is handed on."""
+    """A message that has the form of one.
+
+    ``id`` is None for notifications and answers; ``body`` is the text that is passed
+    on.
+    """
 
     method: str
     id: str | None
@@ -42,18 +46,20 @@ class HttpMessage:
 
 
 def read_message(body: bytes) -> HttpMessage:
-    """The message in ``body``.
+    """Return the message in ``body``.
 
-    The client of the campaign server's own documentation sends ``initialize``
-    without capabilities, and a notification that is called ``initialized``: both
-    are written here as MCP has them.
+    The client in the campaign server's own documentation sends ``initialize`` without
+    capabilities, and a notification that is named ``initialized``: both are rewritten
+    here as MCP requires.
 
     Raises:
-      BadMessage: naming what is wrong with it.
+      BadMessage: if the body is not one JSON-RPC message; the text says why.
     """
     message = _parse(body)
     if not isinstance(message, dict):
-        raise BadMessage(INVALID_REQUEST, "one JSON-RPC message, an object, please")
+        raise BadMessage(
+            INVALID_REQUEST, "the body must be one JSON-RPC message, an object"
+        )
     if message.get("jsonrpc") != "2.0":
         raise BadMessage(INVALID_REQUEST, 'jsonrpc must be "2.0"')
     if "method" not in message:
@@ -83,7 +89,7 @@ def _parse(body: bytes) -> Any:
         if _SURROGATE.search(body):
             json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # UnicodeError is a ValueError
-        told = getattr(error, "msg", None) or "not JSON that everybody reads"
+        told = getattr(error, "msg", None) or "not valid JSON"
         if isinstance(error, json.JSONDecodeError):
             told = f"{told}: line {error.lineno} column {error.colno}"
         elif isinstance(error, RecursionError):
@@ -97,14 +103,14 @@ def _no_constant(name: str) -> Any:
 
 
 def _id(message: dict[str, Any]) -> str:
-    """The request's id as text, as the SDK keys its streams."""
+    """Return the request's id as text, which the SDK uses as a key for its streams."""
     number = message["id"]
     if isinstance(number, bool) or not isinstance(number, str | int):
         raise BadMessage(INVALID_REQUEST, "id must be a string or an integer")
     text = str(number)
-    # The SDK keeps the stream of GET among those of requests, by this name.
+    # The SDK keeps the stream of the GET among those of the requests, under this key.
     if len(text) > _LONGEST_ID or text == GET_STREAM_KEY:
-        raise BadMessage(INVALID_REQUEST, "another id, please")
+        raise BadMessage(INVALID_REQUEST, "id is too long, or reserved")
     return text
 
 

@@ -1,5 +1,6 @@
-"""What ``glyphoxa serve`` is told about HTTP: options, limits, and what is wrong with
-them. Standard library only, since the command over stdio has these options too.
+"""The options of ``glyphoxa serve`` for HTTP: their parser, checks and defaults.
+
+Imports the standard library only, since the command has these options over stdio, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TOKEN_VARIABLE: Final = "GLYPHOXA_SERVE_TOKEN"
 
 @attrs.frozen(kw_only=True)
 class HttpOptions:
-    """Where a server listens, for whom, and how much it takes."""
+    """The address, certificate, access rules and limits of a server over HTTP."""
 
     host: str
     port: int
@@ -112,10 +113,10 @@ _NAMES: Final = (
 
 
 def refuse_options(options: argparse.Namespace) -> None:
-    """Over stdio none of them does anything.
+    """Refuse the HTTP options for a server on stdio, where they have no effect.
 
     Raises:
-      ValueError: naming those that were given.
+      ValueError: naming the options that were given.
     """
     values = {name: getattr(options, name) for name in _NAMES}
     given = [
@@ -131,10 +132,10 @@ def refuse_options(options: argparse.Namespace) -> None:
 def http_options(
     options: argparse.Namespace, environment: Mapping[str, str] = os.environ
 ) -> HttpOptions:
-    """What was asked for, checked.
+    """Return the options for HTTP, checked.
 
     Raises:
-      ValueError: naming the option.
+      ValueError: for a bad option; the message names it.
     """
     host, port = parse_address(options.http_addr or DEFAULT_ADDRESS)
     tokens = _tokens(options.token_file, environment)
@@ -169,10 +170,10 @@ def http_options(
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``host:port`` or ``[::1]:port``, apart; no host is every address there is.
+    """Split ``host:port`` or ``[::1]:port``; no host means every address.
 
     Raises:
-      ValueError: naming the option.
+      ValueError: if it is neither; the message names the option.
     """
     wrong = ValueError(f"--http-addr {text[:100]!r}: write HOST:PORT or [ADDRESS]:PORT")
     host, colon, port = text.rpartition(":")
@@ -186,7 +187,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address, as far as its text tells."""
+    """Return whether only this machine reaches the address, judging by its text."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""How often a client may call: counted by its address, its token and its session.
+"""Rate limits for the calls of a client: by its address, its token and its session.
 
-By session alone it would be no limit, since sessions are free to open; so their opening
-is counted, too.
+A limit by session alone would be none, since sessions are free to open. So the opening
+of sessions is limited, too.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .incoming import HttpRequest, RequestRefused
 
 
 def opener_of(request: HttpRequest) -> str:
-    """Whose request it is: by token and by address."""
+    """Return a name for the client of a request: its token and its address."""
     address = (request.scope.get("client") or ("",))[0]
     return f"{request.owner} {whose(str(address))}"
 
 
 @attrs.define(eq=False)
 class Rates:
-    """The buckets of one server. Without a rate nothing is counted.
+    """The token buckets of one server. Without a rate nothing is limited.
 
-    Every method raises `RequestRefused` with 429 for what is too much.
+    Every method raises `RequestRefused` with status 429 for a call beyond the limit.
     """
 
     rate: float | None
@@ -40,14 +40,14 @@ class Rates:
         self._newcomers = Buckets(self.rate)
 
     def count_call(self, request: HttpRequest, session: Bucket | None = None) -> None:
-        """A call, in a session or without one."""
+        """Count a call, in a session or without one."""
         _take(self._clients.find(opener_of(request)))
         if request.owner:
             _take(self._tokens.find(request.owner))
         _take(session)
 
     def count_session(self, request: HttpRequest) -> None:
-        """Another session."""
+        """Count the opening of a session."""
         _take(self._newcomers.find(opener_of(request)))
 
 

@@ -1,7 +1,7 @@
-"""Small answers of our own, as ASGI messages, and requests that are read to the end.
+"""Short answers of our own, as ASGI messages, and reading requests to their end.
 
-A request is always read: an answer to one that is not stalls in hypercorn, whose
-queue of its pieces is then never emptied.
+A request is always read: hypercorn cannot send an answer before the body has been read,
+since its queue of body pieces stays full.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from starlette.types import Message, Receive, Send
 import trio
 
 INVALID_REQUEST: Final = -32600
-_POLITE: Final = 2.0  # seconds that somebody who is refused may still talk
-_TALK: Final = 8 * 1024 * 1024  # bytes, likewise
+_POLITE: Final = 2.0  # seconds during which a refused client may still send its body
+_TALK: Final = 8 * 1024 * 1024  # bytes of the body that it may still send
 
 
 def error_body(message: str, code: int = INVALID_REQUEST) -> bytes:
-    """A JSON-RPC error that answers nothing in particular."""
+    """Return a JSON-RPC error without an id."""
     error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
 
@@ -42,7 +42,7 @@ def as_json(
 
 @attrs.define(eq=False)
 class Intake:
-    """A request's ``receive``, that knows whether all of its body has come."""
+    """A request's ``receive`` that remembers whether the whole body has come."""
 
     _receive: Receive
     ended: bool = False
@@ -55,14 +55,14 @@ class Intake:
 
 
 class TooLong(Exception):
-    """A body is longer than it may be."""
+    """A body is longer than the limit."""
 
 
 async def read_body(receive: Receive, most: int) -> bytes | None:
-    """All of a request's body; None if the client has left.
+    """Return a request's whole body; None if the client has disconnected.
 
     Raises:
-      TooLong: as soon as it is.
+      TooLong: as soon as more than ``most`` bytes have come.
     """
     body = bytearray()
     while True:
@@ -83,7 +83,7 @@ async def refuse(
     body: bytes,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Answer a request whose body nobody has read, or not to its end."""
+    """Answer a request whose body has not been read, or not to its end."""
     written = [
         (name.lower().encode(), value.encode("latin-1"))
         for name, value in (headers or {}).items()

@@ -1,8 +1,8 @@
-"""``glyphoxa serve NAME --transport http``: listen, open what is offered, serve it
-until told to stop, and stop in order.
+"""``glyphoxa serve NAME --transport http``: listen, serve, and stop in order.
 
-hypercorn speaks HTTP on each connection. The connections are ours: it waits without
-end for a peer that does not read, and sets no bound to how many there are.
+hypercorn speaks HTTP on each connection. The connections themselves are ours, because
+hypercorn waits without end for a client that does not read, and does not bound their
+number.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .options import HttpOptions, is_loopback
 
 logger = logging.getLogger(__name__)
 
-_LAST_WORDS = 1.0  # seconds for connections to end by themselves
-_TRIES = 10  # for a port that is free in both families
+_LAST_WORDS = 1.0  # seconds for idle connections to close by themselves
+_TRIES = 10  # attempts to find a port that is free for IPv4 and IPv6
 
 
 async def serve_http(
@@ -46,16 +46,17 @@ async def serve_http(
     *,
     ending: Callable[[int], None] = lambda status: None,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C, which lets what runs finish; a second one does
-    not. Returns the exit status.
+    """Serve until SIGTERM or Ctrl-C; return the exit status.
+
+    The first signal lets running requests finish; a second one cancels them.
 
     Args:
-      opening: what answers; entered once the address is taken.
-      ending: told of the status when there is nothing left but to end.
+      opening: opens the dispatch that answers; entered once the address is taken.
+      ending: called with the status when only closing is left.
 
     Raises:
-      CannotServe: for an address that cannot be listened at, or a certificate that
-        is none.
+      CannotServe: if the server cannot listen at the address, or the certificate
+        cannot be used.
     """
     gate = HttpApp(access=options.access)
     told = trio.Event()
@@ -86,20 +87,20 @@ async def serve_http(
                     _say(f"{dispatch.offer.name} at {url}/mcp")
                     await told.wait()
                     if not await service.drain():
-                        _say("stopped; not every request had finished")
+                        _say("stopped; some requests were cancelled")
                     ending(status)
     return status
 
 
 @asynccontextmanager
 async def open_listening(gate: HttpApp, options: HttpOptions) -> AsyncIterator[str]:
-    """Serve ``gate`` at the address of ``options``, until the block is left.
+    """Serve ``gate`` at the address of ``options`` until the block is left.
 
     Yields the URL, without a path.
 
     Raises:
-      CannotServe: for an address that cannot be listened at, or a certificate that
-        is none.
+      CannotServe: if the server cannot listen at the address, or the certificate
+        cannot be used.
     """
     tls = _tls(options)
     listeners = await _listeners(options)
@@ -136,7 +137,8 @@ async def open_listening(gate: HttpApp, options: HttpOptions) -> AsyncIterator[s
                 )
                 yield f"http{'' if tls is None else 's'}://{name}:{port}"
                 accepting.cancel_scope.cancel()
-            await context.terminated.set()  # connections without a request end
+            # closes the connections that have no request
+            await context.terminated.set()
             connections.cancel_scope.deadline = trio.current_time() + _LAST_WORDS
 
 
@@ -148,7 +150,7 @@ async def _serve_connection(
 ) -> None:
     try:
         await TCPServer(app, config, context, ConnectionState({}), stream)  # type: ignore[arg-type]
-    except Exception:  # border: hypercorn; one connection costs no other
+    except Exception:  # border: hypercorn; an error ends its connection only
         logger.exception("a connection ended with an error")
     finally:
         await trio.aclose_forcefully(stream)
@@ -178,17 +180,17 @@ def _tls(options: HttpOptions) -> ssl.SSLContext | None:
 
 
 async def _listeners(options: HttpOptions) -> list[trio.SocketListener]:
-    """Where to accept: ``localhost`` is both of its addresses, at one port."""
+    """Open the listening sockets; ``localhost`` has two, at one port."""
     where = f"--http-addr {options.host}:{options.port}"
     for left in reversed(range(_TRIES)):
         try:
             return await _listen(options)
         except OSError as error:
             if options.port == 0 and error.errno == errno.EADDRINUSE and left:
-                continue  # free in one family, taken in the other
+                continue  # free for one address family, in use for the other
             reason = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
-                reason = "somebody listens there already"
+                reason = "another program uses the port"
             raise CannotServe(f"{where}: {reason}") from None
     raise AssertionError("the last try raises")
 
@@ -200,7 +202,7 @@ async def _listen(options: HttpOptions) -> list[trio.SocketListener]:
             for listener in listeners:
                 address = listener.socket.getsockname()[0]
                 if not is_loopback(address):
-                    raise OSError(0, f"it is {address} here, which others reach")
+                    raise OSError(0, f"it is {address}, which other machines reach")
         if options.port == 0 and len(listeners) > 1:
             port = listeners[0].socket.getsockname()[1]
             for listener in listeners[1:]:

@@ -1,9 +1,9 @@
-"""The sessions of clients that shake hands: the SDK's transport and loop for each.
+"""The sessions of clients that do the handshake.
 
-A session begins with ``initialize``, or with a ``GET`` that waits for one; it ends
-when it is deleted, when nobody has used it for a while, or when the server stops.
-The manager of the SDK would do, if all its sessions did not share one store of
-events, and if it told anybody when one has ended.
+A session begins with ``initialize``, or with a ``GET`` that waits for one. It ends when
+the client deletes it, after a time without use, or when the server stops. Each has the
+SDK's transport and loop, but not its manager, whose sessions share one store of events,
+and which does not report the end of a session.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ from .limits import Limits
 
 logger = logging.getLogger(__name__)
 
-# How long a client waits before it asks for a stream again that has broken off.
+# Milliseconds that a client waits before it asks again for a stream that broke.
 _RETRY_MS: Final = 1000
 _CLOSED: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """An ended session refuses what still comes in; the SDK takes that for a crash,
-    whether it comes alone or out of a group of tasks."""
+    """Return False for the refusal by an ended session, alone or in a group of errors.
+
+    The SDK logs it as a crash.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, BaseExceptionGroup):
         return error.split(_CLOSED)[1] is not None
@@ -56,7 +58,7 @@ logging.getLogger("mcp.server.streamable_http").addFilter(_is_fault)
 
 @attrs.define(eq=False)
 class Running:
-    """How many requests have an answer still to come."""
+    """The number of requests that are not answered yet."""
 
     count: int = 0
     _ended: trio.lowlevel.ParkingLot = attrs.field(
@@ -73,7 +75,7 @@ class Running:
             self._ended.unpark_all()
 
     async def wait_none(self, seconds: float) -> bool:
-        """Wait for the last one, or so long; returns whether there is none."""
+        """Wait until no request runs, at most ``seconds``; return whether none does."""
         with trio.move_on_after(seconds):
             while self.count:
                 await self._ended.park()
@@ -82,11 +84,11 @@ class Running:
 
 @attrs.define(eq=False, kw_only=True)
 class HttpSession:
-    """One client that shook hands, or is about to.
+    """One session of a client that did the handshake, or is about to.
 
     Args:
-      owner: whose token opened it; opener: that, and from which address.
-      back: the way to tell it something without being asked, once it is greeted.
+      owner: the name of the token that opened it; opener: that name and the address.
+      back: the channel for notifications outside requests; None until the handshake.
     """
 
     id: str
@@ -110,7 +112,7 @@ class HttpSession:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no request of it is answered by a stream."""
+        """True if none of its requests is answered by an event stream."""
         return self.transport.is_json_response_enabled
 
     @property
@@ -119,12 +121,12 @@ class HttpSession:
 
     @property
     def in_use(self) -> bool:
-        """Whether a request of it, or a stream, is open."""
+        """True while one of its requests or streams is open."""
         return self._uses > 0
 
     @contextmanager
     def used(self) -> Generator[None]:
-        """Somebody uses it, for as long as this is open."""
+        """Mark the session as in use while the block runs."""
         self._uses += 1
         try:
             yield
@@ -137,13 +139,13 @@ class HttpSession:
         self._told.unpark_all()
 
     def note(self, changed: Changed) -> None:
-        """Something changed. Neither waits nor raises."""
+        """Remember a changed resource. Neither waits nor raises."""
         self._untold.note(changed)
         if self._untold:
             self._told.unpark_all()
 
     async def tell(self) -> None:
-        """Tell the client what it wants to know, for ever, as fast as it reads."""
+        """Send the client's notifications as fast as it reads, until cancelled."""
         while True:
             while not self._untold or self.back is None:
                 await self._told.park()
@@ -151,12 +153,12 @@ class HttpSession:
                 await notify(self.back, method, params)
 
     def end(self) -> None:
-        """Cut what runs; each of its requests is still answered, by an error."""
+        """Cancel its running requests; each is still answered, with an error."""
         if self.transport.idle_scope is not None:
             self.transport.idle_scope.cancel()
 
     def end_streams(self) -> None:
-        """End what only waits for something to say, so that the client knows."""
+        """End the streams that wait for notifications, so that the client notices."""
         self.transport.close_standalone_sse_stream()
         self.events.end_tail(GET_STREAM_KEY)
 
@@ -178,11 +180,11 @@ class Sessions:
         return iter(tuple(self._sessions.values()))
 
     async def make_room(self, opener: str) -> bool:
-        """Whether there is room for another session of ``opener``.
+        """Make room for another session of ``opener``; return whether there is room.
 
-        If there is none, the one that was left alone longest ends: one of the opener's
-        own if it has three quarters of all, else one of whoever has most. What is in
-        use never ends so.
+        If there is none, the session that was idle longest ends: one of the opener's
+        own if it has three quarters of all, else one of the client that has the most.
+        A session in use is never ended for that.
         """
         most = self.limits.sessions
         share = most - most // 4
@@ -201,7 +203,7 @@ class Sessions:
         return True
 
     def find(self, id: str, owner: str) -> HttpSession | None:  # noqa: A002
-        """A session, for who opened it: to others it does not exist."""
+        """Return the session if ``owner`` opened it; for others it does not exist."""
         session = self._sessions.get(id)
         return session if session is not None and session.owner == owner else None
 
@@ -212,11 +214,11 @@ class Sessions:
     async def open(
         self, owner: str, *, opener: str = "", plain: bool = False
     ) -> HttpSession:
-        """A session that serves; `discard` it if its first request gets nowhere.
+        """Open and serve a session; `discard` it if its first request fails.
 
         Args:
-          opener: who opens it, for `make_room`.
-          plain: it answers as JSON only, which costs less.
+          opener: the client that opens it, for `make_room`.
+          plain: answer with JSON only, not with event streams, which costs less.
         """
         number = uuid4().hex
         events = SessionEvents(self.log, plain=plain)
@@ -244,10 +246,11 @@ class Sessions:
         return session
 
     async def discard(self, session: HttpSession) -> None:
-        """End a session; its requests in flight are answered, or cut."""
+        """End a session; its running requests are answered or cancelled."""
         self._forget(session)
         if not session.transport.is_terminated:
-            with trio.CancelScope(shield=True):  # a few closings, nobody waited for
+            # only closes streams: waits for no client
+            with trio.CancelScope(shield=True):
                 await session.transport.terminate()
 
     def _forget(self, session: HttpSession) -> None:
@@ -280,7 +283,7 @@ class Sessions:
                             init_options=self.bridge.initialization,
                         )
                     nursery.cancel_scope.cancel()
-        except Exception:  # border: the SDK's loop; one session costs no other
+        except Exception:  # border: the SDK's loop; an error ends its session only
             logger.exception("a session ended with an error")
         finally:
             await self.discard(session)
@@ -290,7 +293,7 @@ class Sessions:
 async def open_sessions(
     bridge: DispatchServer, limits: Limits
 ) -> AsyncIterator[Sessions]:
-    """Sessions to find and to open; left, all have ended."""
+    """Yield the sessions of a server; all have ended when the block is left."""
     async with trio.open_nursery() as nursery:
         sessions = Sessions(bridge, limits, StreamedEvents(), nursery)
         try:

@@ -1,1 +1,1 @@
-"""The programs that serve: ``glyphoxa serve``, and a file of somebody's own tools."""
+"""The programs that serve: ``glyphoxa serve``, and a Python file with tools."""

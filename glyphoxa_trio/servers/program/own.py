@@ -1,4 +1,4 @@
-"""Somebody's own tools as a server: a list of them, or a file that has some.
+"""Tools of one's own as a server: a list of them, or a file that defines some.
 
     from glyphoxa_trio import tool
     from glyphoxa_trio.servers import serve
@@ -11,9 +11,9 @@
     if __name__ == "__main__":
         serve("weather", [get_weather])
 
-``python weather.py`` serves it over stdio then, ``python weather.py --transport
-http`` over HTTP. ``glyphoxa serve weather.py`` does the same with a file that has
-no such end.
+With these last lines, ``python weather.py`` serves it over stdio, and ``python
+weather.py --transport http`` over HTTP. ``glyphoxa serve weather.py`` does the same
+with a file that lacks them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def serve(
     instructions: str = "",
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Serve tools to MCP clients until they leave; the end of a program.
+    """Serve tools to MCP clients until they disconnect; the last call of a program.
 
-    It reads the options of ``glyphoxa serve`` from the command line: without any, it
-    serves stdio. The tools run as in a runtime: arguments are checked, limits kept,
-    a `ToolError` is an answer, and latencies are told in ``_meta``.
+    Reads the options of ``glyphoxa serve`` from the command line; without any, it
+    serves on stdio. The tools run as in a runtime: arguments are checked, limits are
+    kept, a `ToolError` is an answer, and latencies are sent in ``_meta``.
 
     Args:
-      name: of the server, as clients show it to people.
-      instructions: for the client's model, how to use the tools.
-      arguments: in place of the command line's.
+      name: the name of the server, as clients show it to people.
+      instructions: how to use the tools, for the client's model.
+      arguments: used in place of the command line's.
 
     Raises:
-      SystemExit: with the status, if it did not end well.
+      SystemExit: with the exit status, if it is not 0.
     """
     from .command import run
 
@@ -68,7 +68,7 @@ class _Fixed:
     _offer: ServerDefinition
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """None."""
+        """Add no options."""
 
     @asynccontextmanager
     async def open_offer(

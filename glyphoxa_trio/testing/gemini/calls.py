@@ -1,4 +1,4 @@
-"""The calls of one Gemini socket: who is owed an answer, and who must get none."""
+"""The calls of one Gemini socket: which await an answer, and which must get none."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class SocketCalls:
 
     @property
     def blocking(self) -> list[ModelCall]:
-        """Those that the turn waits for. No turn ends before they are answered."""
+        """The unanswered calls that the turn waits for before it ends."""
         return [call for call in self.owed if call.blocking]
 
     def void(self) -> None:
-        """Those that an interrupted turn waited for get no answer any more."""
+        """Cancel the calls that an interrupted turn waited for."""
         void = sorted(self.blocking, key=lambda call: call.id)
         for call in void:
             call.state, call.since = "cancelled", trio.current_time()
@@ -56,7 +56,7 @@ class SocketCalls:
             self.session.wire.emit({"toolCallCancellation": {"ids": ids}})
 
     def made(self, calls: Sequence[Message]) -> None:
-        """The model calls; its turn waits for those that are blocking."""
+        """Send calls of the model; its turn waits for the blocking ones."""
         session = self.session
         for call in calls:
             blocking = session.declared.get(call["name"]) == "BLOCKING"
@@ -65,9 +65,10 @@ class SocketCalls:
         session.wire.emit({"toolCall": {"functionCalls": [dict(c) for c in calls]}})
 
     def answer(self, responses: Sequence[Message], message: Message) -> set[str]:
-        """When to speak of the answers that no turn waits for, in the wire's words.
+        """Take answers; return when to speak of those that no turn waits for.
 
-        Raises `SocketRefused` for what closes the socket.
+        They are the wire's words for it. Raises `SocketRefused` if an answer closes the
+        socket.
         """
         session = self.session
         limit = session.service.max_result
@@ -95,7 +96,7 @@ class SocketCalls:
         return when
 
     def _answerable(self, response: Message, message: Message) -> ModelCall | None:
-        """The call that is answered; None for one that gets no answer."""
+        """Return the call that is answered; None for one that must get no answer."""
         session = self.session
         if "scheduling" in response and not session.profile.schedules:
             detail = f"scheduling is not supported by {session.profile.name}."

@@ -1,4 +1,4 @@
-"""What one Gemini session hears: realtime input, and who is speaking."""
+"""The input of one Gemini session: realtime input, and the detection of speech."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Hearing:
 
     @property
     def audio(self) -> bytes:
-        """All that the client sent."""
+        """All audio that the client sent."""
         return bytes(self.ear.audio)
 
     @property
     def utterances(self) -> list[bytes]:
-        """What was taken as speech of it, in order."""
+        """The parts of it that were taken as speech, in order."""
         return self.ear.utterances
 
     @property
@@ -53,7 +53,7 @@ class Hearing:
         return not self._detection.get("disabled", False)
 
     def take(self, content: Message, message: Message) -> None:
-        """One message of realtime input. Raises `SocketRefused`."""
+        """Take one message of realtime input. Raises `SocketRefused`."""
         if "text" in content:
             self.turns.user_said(content["text"])
         elif "audio" in content:
@@ -81,7 +81,7 @@ class Hearing:
                 self.session.violate("activity_order", str([*content]), message)
 
     def user_speaks(self, step: UserSpeaks) -> None:
-        """Somebody speaks, as far as the server is concerned."""
+        """Act as if the user spoke."""
         if step.after is None:
             self._heard_to_begin()
         self.session.nursery.start_soon(self._user_speaks, step)

@@ -1,4 +1,4 @@
-"""What a Gemini conversation is made of. A value, so that a handle is a copy of it."""
+"""The history of a Gemini conversation: an immutable value, so a handle can keep it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ..voice.steps import SpokenLine, ToolOutput
 class FakeHistory:
     """Lines, oldest first; the answers to calls since the user spoke last.
 
-    ``asked`` is how many replies were begun; ``model`` is fixed from the first setup.
+    ``asked`` is the number of replies that were begun; ``model`` is fixed by the first
+    setup.
     """
 
     model: str
@@ -40,6 +41,6 @@ class FakeHistory:
 
 
 def text_of(content: Mapping[str, Any] | None) -> str:
-    """The text of a ``Content``."""
+    """Return the text of a ``Content``."""
     parts = (content or {}).get("parts", ())
     return " ".join(part["text"] for part in parts if "text" in part)

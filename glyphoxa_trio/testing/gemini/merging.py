@@ -1,4 +1,4 @@
-"""Two messages of a Gemini server as one frame: a bag of what is said at once."""
+"""Merging two messages of a Gemini server into one frame."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _OVER = {"turnComplete", "turnCompleteReason", "interactionStatus"}
 
 
 def merge(first: Message, second: Message) -> Message | None:
-    """Both in one frame, None if their order would be lost by that."""
+    """Return both messages in one frame; None if their order would be lost by that."""
     said, more = first.get("serverContent"), second.get("serverContent")
     if "setupComplete" in first or (first.keys() & second.keys()) - {"serverContent"}:
         return None
     if said is None or more is None:
-        # What the model says comes before what it calls, and before a handle.
+        # Speech of the model comes before its calls, and before a handle.
         late = more is not None and "modelTurn" in more
         over = said is not None and said.keys() & _OVER and "toolCall" in second
         void = "toolCall" in first and "toolCallCancellation" in second

@@ -1,4 +1,7 @@
-"""What each family of Gemini Live models takes, and what makes it close the socket."""
+"""The input that each family of Gemini Live models accepts.
+
+Any other input closes the socket.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ class ModelFamily:
     """One family of models, as data.
 
     Args:
-      behaviors: what a function may be declared as; the first is the default.
-      schedules: whether an answer may say when it is spoken of.
+      behaviors: the behaviors of functions that it accepts; the first is the default.
+      schedules: whether an answer may say when to speak of it.
       takes_content: ``clientContent`` at any time; else only as first history.
       seeds_end_with_user: history without ``historyConfig`` ends with the user.
-      updates_context: ``contextUpdate``.
-      thinking: the keys of ``thinkingConfig`` that it takes.
-      switches: whether ``proactivity`` and ``enableAffectiveDialog`` may be said.
-      tells_status: ``interactionStatus``.
+      updates_context: whether it accepts ``contextUpdate``.
+      thinking: the keys of ``thinkingConfig`` that it accepts.
+      switches: whether it accepts ``proactivity`` and ``enableAffectiveDialog``.
+      tells_status: whether it sends ``interactionStatus``.
       waits_for_user: an answer that interrupts does not talk over the user.
       interim_abandons: an answer with ``willContinue`` ends its call.
     """
@@ -87,7 +90,7 @@ GEMINI_38_EXTENDED: Final = ModelFamily(
 
 
 def profile_of(model: str) -> ModelFamily | None:
-    """By the name of the model, None for one that is not live."""
+    """Return the profile for the name of a model; None for one that is not live."""
     name = model.rsplit("/", 1)[-1]
     if "live" not in name and "native-audio" not in name:
         return None

@@ -1,4 +1,4 @@
-"""What makes the fake of Gemini Live close a socket, beyond the shape of a message."""
+"""The errors, beyond a message's shape, that close a fake Gemini socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALPHABET: Final = str.maketrans("-_", "+/")
 
 
 class SocketRefused(Exception):
-    """The socket is closed for what the client said."""
+    """A message of the client for which the socket is closed."""
 
     def __init__(self, code: int, word: str, detail: str) -> None:
         super().__init__(detail)
@@ -23,15 +23,15 @@ class SocketRefused(Exception):
 
 
 def pcm_of(blob: Mapping[str, Any]) -> tuple[bytes, int]:
-    """The samples of a blob, and their rate. Raises `SocketRefused`."""
+    """Return the samples of a blob, and their rate. Raises `SocketRefused`."""
     kind, _, rest = str(blob.get("mimeType", "")).partition(";")
     name, _, rate = rest.strip().partition("=")
     if kind != "audio/pcm" or (rest and (name != "rate" or not rate.isdigit())):
         detail = f"Unsupported mime type {blob.get('mimeType')!r}."
         raise SocketRefused(INVALID, "mime_type", detail)
     try:
-        # Either alphabet, padded or not: so it is in the JSON of protocol buffers,
-        # and the vendor's own client sends the other one.
+        # Either alphabet, padded or not: the JSON of protocol buffers allows both, and
+        # the vendor's own client sends the other one.
         text = str(blob.get("data", "")).translate(_ALPHABET).rstrip("=")
         pcm = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (NotBase64, ValueError):

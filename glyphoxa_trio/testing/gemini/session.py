@@ -1,4 +1,4 @@
-"""One socket of the fake Gemini Live server: what its client says, what follows."""
+"""One socket of the fake Gemini Live server."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ from .turns import FakeTurns
 
 @attrs.define(eq=False)
 class GeminiSession(GeminiState):
-    """One socket: its state, and the parts that do something with it."""
+    """One socket: its state, and the parts that act on it."""
 
     hearing: Hearing = attrs.field(init=False, repr=False)
     turns: FakeTurns = attrs.field(init=False, repr=False)
     calls: SocketCalls = attrs.field(init=False, repr=False)
     resumed: bool = False
     ready: bool = False
-    _seeding: bool = False  # the first history is not over yet
-    _begun: bool = False  # the conversation has, so that there is no first history
+    _seeding: bool = False  # the first history is not complete yet
+    # the conversation has begun, so that there is no first history
+    _begun: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.calls = SocketCalls(self)
@@ -61,7 +62,7 @@ class GeminiSession(GeminiState):
         self.happen(Expire())
 
     def happen(self, event: ResponseStep) -> None:
-        """Something that the script wants to happen to this socket."""
+        """Do a step that the script wants to happen on this socket."""
         match event:
             case UserSpeaks():
                 self.hearing.user_speaks(event)
@@ -76,7 +77,7 @@ class GeminiSession(GeminiState):
             case _:
                 raise ValueError(f"{event} cannot happen to a Gemini socket")
 
-    # What the client says
+    # Messages of the client
 
     def _handle(self, message: Any) -> None:
         shown = message if isinstance(message, dict) else {}

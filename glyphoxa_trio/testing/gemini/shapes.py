@@ -1,7 +1,7 @@
-"""What a client of Gemini Live may say: its five messages, field by field.
+"""The messages that a client of Gemini Live may send: five, field by field.
 
-Names may be written in either way, as in all JSON of protocol buffers; what is read
-has the names of the documentation. One unknown name anywhere closes the socket.
+Names may be written in either way, as in all JSON of protocol buffers; the result has
+the names of the documentation. One unknown name anywhere closes the socket.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..voice.shapes import (
 MAX_TOOLS: Final = 128
 
 _message = partial(fields, proto=True)
-_integer: Final = either(pattern(r"-?\d+"), whole())  # 64 bits: as text, or not
+_integer: Final = either(pattern(r"-?\d+"), whole())  # 64 bits: as text, or as a number
 _NUMBERS: Final = {"INTEGER": {"int32", "int64"}, "NUMBER": {"float", "double"}}
 _FORMATS: Final = {"STRING": {"enum", "date-time"}, **_NUMBERS}
 
@@ -73,7 +73,7 @@ _schema_fields: Final = _message(_SCHEMA_FIELDS)
 
 
 def schema(value: Any, path: str) -> dict[str, Any]:
-    """A schema, by the subset of OpenAPI that the service knows."""
+    """Check a schema against the subset of OpenAPI that the service knows."""
     found: dict[str, Any] = _schema_fields(value, path)
     kind = found.get("type")
     if kind is None and "anyOf" not in found:
@@ -118,7 +118,7 @@ TOOL: Final = _message(
 
 
 def tools(value: Any, path: str) -> list[Any]:
-    """Declarations without doubles, and not together with searching."""
+    """Check declarations: without duplicates, and not together with searching."""
     found: list[Any] = many(TOOL)(value, path)
     declared = [d["name"] for t in found for d in t.get("functionDeclarations", ())]
     for name in declared:
@@ -154,7 +154,7 @@ def _role(value: Any, path: str) -> str:
 
 
 CONTENT: Final = _message({"parts": many(_PART), "role": _role})
-# Of a system instruction the role is not looked at.
+# The role of a system instruction is not checked.
 _INSTRUCTION: Final = _message({"parts": many(_PART), "role": text})
 
 
@@ -226,7 +226,7 @@ SETUP: Final = _message(
                 ),
             }
         ),
-        # `transparent` is for the other platform.
+        # `transparent` exists only on the vendor's other platform.
         "sessionResumption": _message({"handle": text}),
         "contextWindowCompression": _message(
             {
@@ -292,7 +292,7 @@ _CLIENT: Final = _message(
 
 
 def client(value: Any) -> tuple[str, dict[str, Any]]:
-    """Which message it is, and what is in it. Raises `ShapeMismatch`."""
+    """Return the name of a message and its content. Raises `ShapeMismatch`."""
     found: dict[str, Any] = _CLIENT(value, "")
     if len(found) != 1:
         raise ShapeMismatch("value", "", "exactly one message in each frame")

@@ -1,4 +1,4 @@
-"""What the parts of one Gemini session all know: its socket, setup and conversation."""
+"""The state shared by the parts of one Gemini session: socket, setup, conversation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .profiles import ModelFamily
 
 @attrs.define(eq=False, kw_only=True)
 class GeminiService(VoiceService):
-    """What all sockets share, and outlives each of them.
+    """The state that all sockets share, and that outlives each of them.
 
     Args:
-      profile: what the models take, whatever their name.
+      profile: the input that the models accept, whatever their name.
       notice: seconds between a ``goAway`` and the end.
       lag: seconds between the end of a generation and of its turn.
-      max_result: bytes of a ``toolResponse`` above which the service breaks.
-      handles: those that were given out, with what each remembers.
+      max_result: bytes of a ``toolResponse`` above which the service fails.
+      handles: the handles that were sent, each with its history.
       calls: the ids of all calls.
     """
 
@@ -40,7 +40,7 @@ class GeminiService(VoiceService):
 
 @attrs.define(eq=False)
 class GeminiState:
-    """One socket, and the conversation it goes on with.
+    """One socket, and the conversation that it continues.
 
     ``setup`` is as the client sent it, with the documentation's names.
     """
@@ -57,7 +57,7 @@ class GeminiState:
 
     @property
     def interrupts(self) -> bool:
-        """Whether the model stops when the user speaks."""
+        """True if the model stops when the user speaks."""
         config = self.setup.get("realtimeInputConfig", {})
         return bool(config.get("activityHandling") != "NO_INTERRUPTION")
 
@@ -65,19 +65,19 @@ class GeminiState:
         return f"{kind}-{self.wire.number}-{next(self._ids)}"
 
     def violate(self, code: str, detail: str, message: Mapping[str, Any]) -> None:
-        """Note what the client must not do."""
+        """Note a forbidden act of the client."""
         self.service.violate(self.wire.number, code, detail, message)
 
     def said(self, role: str, text: str) -> None:
-        """One more line of the conversation."""
+        """Add a line to the conversation."""
         self.history = self.history.said(role, text)
 
     def answered(self, name: str, call_id: str, response: Mapping[str, Any]) -> None:
-        """One more answer to a call."""
+        """Add an answer to a call."""
         self.history = self.history.answered(name, call_id, response)
 
     def next_reply(self) -> tuple[ResponseStep, ...]:
-        """What the script says to the conversation as it is."""
+        """Return the script's reply to the conversation as it is."""
         history = self.history
         turn = ModelTurn(
             socket=self.wire.number,

@@ -1,8 +1,7 @@
-"""The turns of one Gemini session: when its model begins, what it says, and when it is
-done.
+"""The turns of one Gemini session: their beginning, their speech, and their end.
 
-A turn goes on over its blocking calls: it says nothing until all are answered, then
-what is left of the reply, or else the next reply of the script.
+A turn continues over its blocking calls: it says nothing until all of them are
+answered, then the rest of the reply, or else the next reply of the script.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MIME: Final = "audio/pcm;rate=24000"
 
 @attrs.define(eq=False)
 class Generation:
-    """A turn that is running, or was. ``said`` is what was told of it in words."""
+    """A turn that is running, or was. ``said`` is the text that was sent of it."""
 
     session: GeminiState
     turns: FakeTurns
@@ -47,7 +46,7 @@ class Generation:
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
 
     async def play(self, steps: Sequence[ResponseStep]) -> None:
-        """Do the steps, and end; unless it is interrupted before."""
+        """Do the steps and end the turn, unless it is interrupted before."""
         left, calls = deque(steps), self.turns.calls
         with self._scope:
             while left:
@@ -66,7 +65,7 @@ class Generation:
                 self.turns.complete(self, self._reason)
 
     def stop(self) -> None:
-        """It says nothing more."""
+        """Stop the turn: it says nothing more."""
         self.ended = True
         self._scope.cancel()
 
@@ -133,10 +132,10 @@ class Generation:
 
 @attrs.define(eq=False)
 class FakeTurns:
-    """The turns of the model. ``current`` is the one that is running.
+    """The turns of the model. ``current`` is the running one.
 
-    ``wanted``: something came that it is to answer or speak of, once it may.
-    ``user_speaking``, by whatever way the session hears of it.
+    ``wanted``: something came that the model has to answer or speak of, once it may.
+    ``user_speaking`` is set in every way in which the session detects speech.
     """
 
     session: GeminiState = attrs.field(repr=False)
@@ -151,18 +150,18 @@ class FakeTurns:
         self.transcripts = Transcripts(self.session.nursery, has_items=False)
 
     def user_begins(self) -> None:
-        """The user begins to speak."""
+        """Handle the beginning of the user's speech."""
         self.user_speaking = True
         if self.session.interrupts:
             self.interrupt()
 
     def user_ends(self, text: str) -> None:
-        """The user has spoken."""
+        """Handle the end of the user's speech."""
         self.user_speaking = False
         self.user_said(text)
 
     def user_said(self, text: str) -> None:
-        """The user has finished: the model begins, at once or when it may."""
+        """Take the user's words: the model begins at once, or as soon as it may."""
         self.wanted = True
         if self.session.interrupts:
             self.interrupt()
@@ -177,7 +176,7 @@ class FakeTurns:
         self.session.nursery.start_soon(self.current.play, steps)
 
     def interrupt(self, *, wanted: bool = False) -> None:
-        """Stop the model, if it is at it; its blocking calls are void."""
+        """Stop the running turn, if there is one; its blocking calls are cancelled."""
         self.wanted = self.wanted or wanted
         generation, self.current = self.current, None
         if generation is None:
@@ -188,14 +187,14 @@ class FakeTurns:
         self._finish(generation, None)
 
     def complete(self, generation: Generation, reason: str | None) -> None:
-        """A turn has come to its end."""
+        """Handle the end of a turn."""
         self.current = None
         self._finish(generation, reason)
         self.transcripts.answered()
         self.go_on()
 
     def break_off(self) -> None:
-        """A turn ends on the wire, and the interaction goes on."""
+        """End a turn on the wire, while the interaction goes on."""
         content: Message = {"turnComplete": True}
         if self.session.profile.tells_status:
             content["interactionStatus"] = "IN_PROGRESS"
@@ -221,12 +220,12 @@ class FakeTurns:
         self.tell_resumable()
 
     def go_on(self) -> None:
-        """Speak of what was answered meanwhile, if nobody else speaks."""
+        """Begin to speak of new answers, if neither the model nor the user speaks."""
         if self.wanted and self.current is None and not self.user_speaking:
             self.begin()
 
     def answered(self, when: set[str]) -> None:
-        """Answers came that it was not waiting for, to be spoken of like this."""
+        """Handle answers that no turn waited for, to be spoken of as ``when`` says."""
         if when - {"SILENT"}:
             self._speak_of(interrupt="INTERRUPT" in when)
         elif when:
@@ -244,7 +243,7 @@ class FakeTurns:
         self.go_on()
 
     def _knows(self) -> None:
-        """An answer came that nothing is said of."""
+        """Handle an answer that is not spoken of."""
         if self.current is not None:
             return
         if self.session.profile.tells_status and self._status() == "IDLE":
@@ -255,7 +254,7 @@ class FakeTurns:
         return "IN_PROGRESS" if self.calls.owed or self.wanted else "IDLE"
 
     def tell_resumable(self) -> None:
-        """Give out a handle while there is nothing that it would lose."""
+        """Send a handle if it would lose nothing; else say that there is none."""
         session = self.session
         if "sessionResumption" not in session.setup:
             return

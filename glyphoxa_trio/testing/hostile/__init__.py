@@ -1,4 +1,4 @@
-"""Small bad MCP servers, to see what your own set-up makes of them.
+"""Small misbehaving MCP servers, for trying out your own set-up.
 
     from glyphoxa_trio.testing import hostile
 
@@ -7,10 +7,9 @@
         ...
 
 In a configuration file the command is ``python -m glyphoxa_trio.testing.hostile
-stops_reading``; without a name that prints the whole family. Every one of them
-is a real process that starts in some 40 ms, offers the tools ``echo``, ``write``
-and ``bad``, and misbehaves in one way. What a user sees of each is in
-``docs/hostile-servers.md``.
+stops_reading``; without a name it lists all of them. Each is a real process that starts
+in some 40 ms, offers the tools ``echo``, ``write`` and ``bad``, and misbehaves in one
+way. ``docs/hostile-servers.md`` says what a user sees of each.
 """
 
 from __future__ import annotations
@@ -39,32 +38,31 @@ _FIELDS = frozenset(field.name for field in attrs.fields(ServerSpec))
 
 
 def command(behaviour: str, **options: object) -> tuple[str, ...]:
-    """The command that starts a server of the family.
+    """Return the command that starts a server of the family.
 
     Args:
-      options: the behaviour's own (see `BEHAVIOURS`), and for each of them
-        ``journal``, a file in which the tool ``write`` notes its argument ``id``,
-        and ``writes=1``, which lists ``bad`` as a tool with side effects, and
-        ``http``, one of `PACKINGS`: then it serves HTTP on loopback, and says its
-        port on stdout.
+      options: the behaviour's own options (see `BEHAVIOURS`). Every behaviour also has
+        ``journal``, a file in which the tool ``write`` notes its argument ``id``;
+        ``writes=1``, which lists ``bad`` as a tool with side effects; and ``http``, one
+        of `PACKINGS`: then it serves HTTP on loopback, and prints its port on stdout.
 
     Raises:
-      ValueError: naming what is not known, and what is.
+      ValueError: for an unknown name or option; the message lists the known ones.
     """
     return (sys.executable, "-I", "-S", str(_RUN), *words(behaviour, options))
 
 
 def server(behaviour: str, **options: Any) -> ServerSpec:
-    """A server of the family, as a configuration would have it.
+    """Return a server of the family, as a configuration would have it.
 
     Args:
-      options: those of `command`, and any field of `ServerSpec` but its command;
-        the two have no name in common. It is called like its behaviour unless
-        ``name`` says otherwise.
+      options: those of `command`, and any field of `ServerSpec` but its command; the
+        two have no name in common. The server has the name of its behaviour unless
+        ``name`` is given.
 
     Raises:
-      ValueError: naming what is not known, and what is.
-      ConfigError: as `ServerSpec`.
+      ValueError: for an unknown name or option; the message lists the known ones.
+      ConfigError: as `ServerSpec` raises it.
     """
     spec = {key: options.pop(key) for key in list(options) if key in _FIELDS}
     spec.setdefault("name", behaviour)
@@ -75,14 +73,14 @@ def server(behaviour: str, **options: Any) -> ServerSpec:
 async def open_web(
     behaviour: str, *, http: str = "plain", **options: Any
 ) -> AsyncGenerator[ServerSpec]:
-    """A server of the family on HTTP, until the block is left.
+    """Run a server of the family on HTTP until the block is left.
 
     Args:
-      http: how answers of its tool ``bad`` are packed, one of `PACKINGS`.
+      http: how the answers of its tool ``bad`` are packed, one of `PACKINGS`.
       options: as for `server`.
 
     Raises:
-      ValueError: naming what is not known, and what is.
+      ValueError: for an unknown name or option; the message lists the known ones.
     """
     spec = {key: options.pop(key) for key in list(options) if key in _FIELDS}
     spec.setdefault("name", behaviour)

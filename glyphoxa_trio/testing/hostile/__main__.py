@@ -1,4 +1,4 @@
-"""``python -m glyphoxa_trio.testing.hostile [NAME [OPTION=VALUE ...]]``."""
+"""The command ``python -m glyphoxa_trio.testing.hostile [NAME [OPTION=VALUE ...]]``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .wire import raw
 
 
 def main() -> None:
-    """Become the server that is named; without a name, print the family."""
+    """Become the named server; without a name, print the family."""
     name, *options = sys.argv[1:] or [""]
     if not name:
         width = max(map(len, BEHAVIOURS))
@@ -22,7 +22,7 @@ def main() -> None:
         words = command(name, **dict(word.partition("=")[::2] for word in options))
     except ValueError as error:
         sys.exit(str(error))
-    # The same process, without the half second of package that is in it now.
+    # The same process, without the half second of imports that it holds now.
     os.execv(words[0], words)
 
 

@@ -1,4 +1,4 @@
-"""Servers whose answers are late, twice, somebody else's, or none at all."""
+"""Servers whose answers come late, twice, under a wrong id, or never."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .wire import Message, answer, ignore, meanwhile, raw, reply, send, serve, t
 
 @behaviour
 def never_answers() -> None:
-    """Hears a call of ``bad`` and does nothing about it, for ever."""
+    """Reads a call of ``bad`` and never answers it."""
     serve(bad=ignore)
 
 
 @behaviour
 def answers_late(*, ms: int = 1000) -> None:
-    """Answers a call of ``bad``, but not soon; other calls at once."""
+    """Answers a call of ``bad`` late; other calls at once."""
 
     def late(message: Message) -> None:
         def wait_and_reply() -> None:
@@ -46,13 +46,13 @@ def answers_twice() -> None:
 @behaviour
 @choices("kind", "unknown", "type", "null", "absent", "object")
 def answers_with_a_wrong_id(*, kind: str = "unknown") -> None:
-    """Answers a call of ``bad`` with an id that nobody used."""
+    """Answers a call of ``bad`` with an id that was never used."""
 
     def wrong(message: Message) -> None:
         good = answer(message) or {}
         ident = good.pop("id")
         other: dict[str, Any] = {
-            # Text that cannot be read as the number, whatever the ids look like.
+            # A text that cannot be read as the number, whatever the ids look like.
             "type": f"{ident!r}?" if isinstance(ident, str) else f"id {ident}",
             "unknown": 10**9 + 7,
             "null": None,
@@ -113,7 +113,7 @@ def answers_deeply(*, levels: int = 100_000) -> None:
 @behaviour
 @choices("number", "NaN", "Infinity", "-Infinity", "1e999", "digits")
 def answers_with_no_number(*, number: str = "NaN") -> None:
-    """Answers a call of ``bad`` with a number that JSON, or a float, has not."""
+    """Answers a call of ``bad`` with a number that JSON, or a float, does not have."""
 
     def no_number(message: Message) -> None:
         written = "9" * 5000 if number == "digits" else number
@@ -124,7 +124,7 @@ def answers_with_no_number(*, number: str = "NaN") -> None:
 
 
 def _structured(message: Message) -> Message:
-    """An answer whose structured content is still to be put in."""
+    """Return an answer with a placeholder for its structured content."""
     result = {**text("see the structured content"), "structuredContent": "?"}
     return {"id": message["id"], "result": result}
 

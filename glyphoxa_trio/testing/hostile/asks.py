@@ -1,4 +1,4 @@
-"""Servers that ask their client, politely or without end."""
+"""Servers that send requests to their client, a few or without end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 @behaviour
 @choices("what", *_QUESTIONS)
 def asks(*, what: str = "ping") -> None:
-    """During a call of ``bad`` it asks its client, and answers with what it heard."""
+    """Sends its client a request during a call of ``bad``, and answers its reply."""
     method, params = _QUESTIONS[what]
     idents = count(1)
     incoming = messages()
@@ -69,7 +69,7 @@ def _until_answered(incoming: Iterator[Message], ident: str) -> Message:
 @choices("what", *_QUESTIONS)
 @choices("reading", "yes", "no")
 def floods_requests(*, what: str = "ping", reading: str = "yes") -> None:
-    """Asks its client as fast as it goes; it reads the answers, or it does not."""
+    """Sends its client requests as fast as it can, and may not read the answers."""
     method, params = _QUESTIONS[what]
     idents = count(1)
 
@@ -87,7 +87,7 @@ def floods_requests(*, what: str = "ping", reading: str = "yes") -> None:
 
 @behaviour
 def floods_progress() -> None:
-    """Reports progress, as fast as it goes, of requests that nobody made."""
+    """Reports progress, as fast as it can, of requests that were never made."""
     numbers = count(1)
 
     def report() -> None:

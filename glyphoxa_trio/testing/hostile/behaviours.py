@@ -1,4 +1,4 @@
-"""Importing this knows every behaviour."""
+"""Importing this module registers every behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that will not go, go too early, or leave somebody behind."""
+"""Servers that do not end, end too early, or leave a child process behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wire import Message, answer, raw, reply, send, serve, sleep_for_ever, text
 
 @behaviour
 def ignores_goodbye() -> None:
-    """Serves, and takes no notice of the end of its stdin nor of SIGTERM."""
+    """Serves, and ignores the end of its stdin and SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     serve()
@@ -39,10 +39,10 @@ def stops_itself(*, when: str = "call") -> None:
 @behaviour
 @choices("where", "group", "session", "orphan")
 def leaves_a_child(*, where: str = "group") -> None:
-    """With each call of ``bad`` it forks a child that outlives it, and says its pid.
+    """With each call of ``bad`` it forks a child that outlives it, and answers its pid.
 
-    In its own process group; in a session of its own; or there and without a
-    parent, as daemons are. The child holds the server's stdout and stderr open.
+    The child is in the server's process group; in a session of its own; or there and
+    without a parent, as daemons are. It holds the server's stdout and stderr open.
     """
 
     def fork(message: Message) -> None:
@@ -60,7 +60,7 @@ def _child(*, escapes: bool) -> int:
             os.setsid()
         _outlive(theirs)
     os.close(theirs)
-    os.read(ours, 1)  # it has got where it wanted to be
+    os.read(ours, 1)  # the child has reached its place
     os.close(ours)
     return pid
 
@@ -82,7 +82,7 @@ def _daemon() -> int:
 
 
 def _outlive(ready: int) -> None:
-    """Be a child that nothing but SIGKILL ends."""
+    """Be a child that only SIGKILL ends."""
     os.close(0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -93,7 +93,7 @@ def _outlive(ready: int) -> None:
 
 @behaviour
 def exits_after(*, calls: int = 3, status: int = 0) -> None:
-    """Exits after it has answered so many calls."""
+    """Exits after it has answered some calls."""
     left = calls
 
     def count(message: Message) -> None:
@@ -123,7 +123,7 @@ def crashes(*, by: str = "KILL") -> None:
 @behaviour
 @choices("how", "exits", "closes", "waits")
 def stops_mid_message(*, how: str = "exits") -> None:
-    """Writes half an answer to a call of ``bad``, and exits, hangs up, or waits."""
+    """Writes half an answer to ``bad``, and exits, closes stdout, or waits."""
 
     def half(message: Message) -> None:
         line = json.dumps({"jsonrpc": "2.0", **(answer(message) or {})}).encode()

@@ -1,9 +1,9 @@
-"""The family: every behaviour by its name, and how one is started.
+"""The family of servers: every behaviour by its name, and starting one.
 
-A behaviour is a function with keyword options that have defaults. `python run.py
-NAME [OPTION=VALUE ...]` runs one. All of them understand ``journal=FILE``, where
-the tool ``write`` notes what it does, and ``writes=1``, which lists ``bad`` as a tool
-with side effects. With ``http=PACKING`` it is the same server on HTTP (see `web`).
+A behaviour is a function with keyword options that have defaults. ``python run.py NAME
+[OPTION=VALUE ...]`` runs one. All of them understand ``journal=FILE``, where the tool
+``write`` notes its calls, and ``writes=1``, which lists ``bad`` as a tool with side
+effects. With ``http=PACKING`` it is the same server on HTTP (see `web`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Behaviour(NamedTuple):
 
     @property
     def says(self) -> str:
-        """What it does, in one line."""
+        """Its description, in one line."""
         return (self.run.__doc__ or "").partition("\n")[0]
 
     @property
@@ -38,10 +38,10 @@ class Behaviour(NamedTuple):
         return self.run.__kwdefaults__ or {}
 
     def read(self, option: str, value: str) -> Option:
-        """The value of an option as it was written.
+        """Convert the value of an option from text.
 
         Raises:
-          ValueError: naming what is not known, and what is.
+          ValueError: for an unknown option or value; the message lists the known ones.
         """
         known = {**self.options, **COMMON}
         if option not in known:
@@ -70,16 +70,16 @@ BEHAVIOURS: dict[str, Behaviour] = {}
 
 
 def behaviour(run: F) -> F:
-    """Make a function one of the family, under its own name."""
+    """Add a function to the family, under its own name."""
     BEHAVIOURS[run.__name__] = Behaviour(run.__name__, run)
     return run
 
 
 def words(name: str, options: Mapping[str, object]) -> tuple[str, ...]:
-    """The command line words for a behaviour, its options checked.
+    """Return the command line words for a behaviour, with its options checked.
 
     Raises:
-      ValueError: naming what is not known, and what is.
+      ValueError: for an unknown name or option; the message lists the known ones.
     """
     found = _find(name)
     for option, value in options.items():
@@ -88,9 +88,9 @@ def words(name: str, options: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Be the server that the command line names, until the client leaves.
+    """Be the server that the command line names, until the client disconnects.
 
-    Exits with status 2 and a line on stderr for a name or option it does not know.
+    Exits with status 2 and a line on stderr for a name or option that is unknown.
     """
     try:
         name, *rest = arguments or [""]
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
             options[option] = found.read(option, value)
     except ValueError as error:
         sys.exit(_refuse(str(error)))
-    with suppress(BrokenPipeError):  # the client is gone: so are we
+    with suppress(BrokenPipeError):  # the client is gone
         journal = options.pop("journal", "")
         wire.keep_journal(str(journal))
         if options.pop("writes", False):
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
             web.serve(packing, partial(found.run, **options))
         else:
             found.run(**options)
-    os._exit(0)  # a thread that floods must not hold up the end
+    os._exit(0)  # a thread that floods must not delay the end
 
 
 def _refuse(why: str) -> int:
@@ -130,7 +130,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {}
 
 
 def choices(option: str, *values: str) -> Callable[[F], F]:
-    """Say which values a textual option has; goes below `behaviour`."""
+    """Set the possible values of a textual option; used below `behaviour`."""
 
     def noted(run: F) -> F:
         _CHOICES[run.__name__, option] = values

@@ -1,8 +1,8 @@
-"""Schemas that are hard to read, to compile or to check, and a value for each.
+"""Schemas that are hard to parse, to compile or to check, and a value for each.
 
-Every one is made by hand to cost a validator much more than it costs a server to
-write: the value is the one on which it takes longest. A schema is written as text,
-because some are nested deeper than Python's own encoder goes.
+Each is made to cost a validator much more than it costs a server to write; the value is
+the one that takes longest to check. A schema is written as text, because some are
+nested deeper than Python's own encoder goes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _NOWHERE = "http://127.0.0.1:9/schema"
 
 
 def _of(schema: Any) -> str:
-    """An object whose ``a`` is of this schema."""
+    """Return the schema of an object whose ``a`` has this schema."""
     return json.dumps({"type": "object", "properties": {"a": schema}})
 
 
 def _doubling(word: str, leaf: dict[str, Any], levels: int = 28) -> str:
-    """Each definition asks for the one below it twice."""
+    """Return a schema in which each definition uses the one below it twice."""
     below: dict[str, Any] = {"d0": leaf}
     for level in range(1, levels):
         one = {"$ref": f"#/$defs/d{level - 1}"}
@@ -169,5 +169,5 @@ SCHEMAS: dict[str, tuple[Callable[[], str], Callable[[], Any]]] = {
 
 
 def value_of(kind: str) -> dict[str, Any]:
-    """The object that the schema takes longest for."""
+    """Return the object that takes longest to check."""
     return {"a": SCHEMAS[kind][1]()}

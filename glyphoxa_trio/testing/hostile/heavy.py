@@ -1,4 +1,4 @@
-"""Servers whose answers are legal, and as heavy to read as 15 MB can be."""
+"""Servers whose answers are legal, and as slow to parse as 15 MB can be."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from .family import behaviour, choices
 from .wire import TOOLS, Message, raw, send, serve, serve_between, tool
 
-_SIZE = 15 * 2**20  # bytes; what a client takes ends at 16 MiB
+_SIZE = 15 * 2**20  # bytes; a client accepts at most 16 MiB
 _HERE = b'"?"'
 
 
 def _filled(piece: bytes, size: int = _SIZE) -> bytes:
-    """``piece`` over and over with commas between, as long as it may be."""
+    """Repeat ``piece`` with commas between, up to the size."""
     return b",".join([piece] * (size // (len(piece) + 1)))
 
 
@@ -30,7 +30,7 @@ _TEXT = b'{"content":[{"type":"text","text":"?"}]}'
 _DATA = b'{"content":[],"structuredContent":{"a":"?"}}'
 _BLOCKS = b'{"content":["?"]}'
 
-# By kind: the result, and what stands in it in place of "?".
+# By kind: the result, and the text that replaces the "?" in it.
 _RESULTS: dict[str, tuple[bytes, Callable[[], bytes]]] = {
     "text": (_TEXT, lambda: b'"%s"' % (b"x" * _SIZE)),
     "escapes": (_TEXT, lambda: b'"%s"' % (rb"\u0001" * (_SIZE // 6))),
@@ -76,7 +76,7 @@ _RESULTS: dict[str, tuple[bytes, Callable[[], bytes]]] = {
 @behaviour
 @choices("kind", *_RESULTS, "error", "error_data", "first")
 def answers_heavily(*, kind: str = "lists") -> None:
-    """Answers a call of ``bad`` with up to 15 MB that are hard to read."""
+    """Answers a call of ``bad`` with up to 15 MB that are slow to parse."""
 
     def heavy(message: Message) -> None:
         ident = json.dumps(message["id"]).encode()
@@ -87,7 +87,7 @@ def answers_heavily(*, kind: str = "lists") -> None:
             return
         result, filling = _RESULTS["lists" if kind == "first" else kind]
         result = result.replace(_HERE, filling())
-        if kind == "first":  # whose answer it is stands behind all of it
+        if kind == "first":  # the id comes after everything else
             line = b'{"jsonrpc":"2.0","result":%s,"id":%s}\n' % (result, ident)
         else:
             line = b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (ident, result)
@@ -120,7 +120,7 @@ _FLOODS: dict[str, Callable[[], str]] = {
     ),
     "unknown_notices": lambda: _notice("notifications/wizard", data=_WORDS),
     "progress": lambda: _notice(
-        "notifications/progress", progressToken="nobody's", progress=1, message=_WORDS
+        "notifications/progress", progressToken="unknown", progress=1, message=_WORDS
     ),
     "cancellations": lambda: _notice("notifications/cancelled", requestId=_WORDS),
     "updates": lambda: _notice("notifications/resources/updated", uri=_WORDS),
@@ -144,7 +144,7 @@ _FLOODS: dict[str, Callable[[], str]] = {
 @behaviour
 @choices("kind", *_FLOODS)
 def floods_heavily(*, kind: str = "large_notices") -> None:
-    """Says the same thing as fast as it goes, once its tools are listed."""
+    """Sends the same message as fast as it can, once its tools are listed."""
     line = _FLOODS[kind]().encode(errors="surrogateescape") + b"\n"
     block = line * max(1, 2**16 // len(line))
     serve_between(lambda: raw(block))
@@ -179,7 +179,7 @@ _LISTS: dict[str, Callable[[], list[Message]]] = {
 @behaviour
 @choices("kind", *_LISTS)
 def lists_heavily(*, kind: str = "descriptions") -> None:
-    """Lists some megabytes of tools beside its own."""
+    """Lists some megabytes of tools besides its own."""
 
     def heavy(message: Message) -> None:
         send({"id": message["id"], "result": {"tools": [*TOOLS, *_LISTS[kind]()]}})

@@ -36,7 +36,7 @@ def never_reads() -> None:
 
 @behaviour
 def stops_reading() -> None:
-    """Serves until its tools are listed, and never reads again."""
+    """Serves until its tools are listed, and then never reads again."""
 
     def last(message: Message) -> None:
         reply(message)
@@ -82,7 +82,7 @@ def never_ends_a_line() -> None:
 @behaviour
 @choices("what", "lines", "empty", "messages")
 def floods_stdout(*, what: str = "lines") -> None:
-    """Serves, and prints on stdout as fast as it goes, without an end."""
+    """Serves, and prints on stdout as fast as it can, without end."""
     notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}
     notice["params"] = {"level": "info", "data": "still here"}
     line = {
@@ -97,7 +97,7 @@ def floods_stdout(*, what: str = "lines") -> None:
 
 @behaviour
 def floods_stderr() -> None:
-    """Serves, and prints on stderr as fast as it goes, without an end."""
+    """Serves, and prints on stderr as fast as it can, without end."""
     block = b"all is well, all is well, all is well\n" * 1700
 
     def flood() -> None:
@@ -122,7 +122,7 @@ def drips(*, ms: int = 2) -> None:
 
 @behaviour
 def closes_its_stdin() -> None:
-    """Answers its first call of ``bad``, and hears nothing from then on."""
+    """Closes its stdin at its first call of ``bad``, which it still answers."""
 
     def deafen(message: Message) -> None:
         os.close(0)
@@ -135,7 +135,7 @@ def closes_its_stdin() -> None:
 
 @behaviour
 def closes_its_stdout() -> None:
-    """Hears everything, and closes stdout when ``bad`` is called."""
+    """Reads everything, and closes its stdout when ``bad`` is called."""
 
     def fall_silent(_: Message) -> None:
         os.close(1)

@@ -1,8 +1,8 @@
-"""Started by its path, it is one bad server: ``python run.py NAME [OPTION=VALUE …]``.
+"""The program of one bad server: ``python run.py NAME [OPTION=VALUE …]``.
 
-By its path, because importing the package first would cost ten times what the
-server does. The folder becomes a package of its own here, without its
-``__init__``, which is for whoever starts servers.
+It is started by its path, because importing the package first would take ten times as
+long as the server itself. Its folder becomes a package of its own here, without its
+``__init__``, which is for programs that start servers.
 """
 
 from __future__ import annotations

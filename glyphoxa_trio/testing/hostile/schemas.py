@@ -1,4 +1,4 @@
-"""Servers whose tools have schemas that are hard to read or to check."""
+"""Servers whose tools have schemas that are hard to parse or to check."""
 
 from __future__ import annotations
 

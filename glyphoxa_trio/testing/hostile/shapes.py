@@ -83,7 +83,7 @@ def answers_out_of_shape(*, kind: str = "content_null") -> None:
 
 @behaviour
 def answers_out_of_every_shape() -> None:
-    """Answers each call of ``bad`` with the next of all wrong shapes."""
+    """Answers each call of ``bad`` with the next one of all wrong shapes."""
     calls = 0
 
     def odd(message: Message) -> None:
@@ -97,7 +97,7 @@ def answers_out_of_every_shape() -> None:
 @behaviour
 @choices("kind", "all", "one_more", "schemas")
 def renames_its_tools(*, kind: str = "all", ms: int = 100) -> None:
-    """Every tenth of a second its tools have other names, and it says so."""
+    """Renames its tools every tenth of a second, and announces it."""
     changes = 0
 
     def change() -> None:
@@ -124,7 +124,7 @@ def renames_its_tools(*, kind: str = "all", ms: int = 100) -> None:
 @behaviour
 @choices("kind", "words", "escaped")
 def never_ends_an_answer(*, kind: str = "words") -> None:
-    """Begins an answer to a call of ``bad``, and goes on with it for ever."""
+    """Begins an answer to a call of ``bad``, and never ends it."""
 
     def endless(message: Message) -> None:
         head = b'{"jsonrpc": "2.0", "id": %d, "result": {"content": ["'

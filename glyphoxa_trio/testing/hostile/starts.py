@@ -23,7 +23,7 @@ def never_initializes() -> None:
 
 @behaviour
 def initializes_late(*, ms: int = 1000) -> None:
-    """Answers the handshake, but takes its time."""
+    """Answers the handshake late."""
 
     def late(message: Message) -> None:
         time.sleep(ms / 1000)
@@ -34,14 +34,14 @@ def initializes_late(*, ms: int = 1000) -> None:
 
 @behaviour
 def exits_at_once(*, status: int = 3) -> None:
-    """Says why on stderr and exits before it has read anything."""
+    """Prints a reason on stderr and exits before it has read anything."""
     say("the cellar is flooded")
     os._exit(status)
 
 
 @behaviour
 def refuses_to_initialize() -> None:
-    """Answers the handshake, and every other question, with an error."""
+    """Answers the handshake, and every other request, with an error."""
 
     def refuse(message: Message) -> None:
         if "id" in message:
@@ -53,7 +53,7 @@ def refuses_to_initialize() -> None:
 
 @behaviour
 def speaks_another_version(*, version: str = "1999-12-31") -> None:
-    """Answers the handshake with a protocol version that nobody knows."""
+    """Answers the handshake with an unknown protocol version."""
 
     def elsewhen(message: Message) -> None:
         result = {
@@ -69,7 +69,7 @@ def speaks_another_version(*, version: str = "1999-12-31") -> None:
 @behaviour
 @choices("kind", "empty", "list", "text")
 def initializes_wrongly(*, kind: str = "empty") -> None:
-    """Answers the handshake with a result that is none."""
+    """Answers the handshake with an invalid result."""
     results: dict[str, object] = {"empty": {}, "list": [1, 2], "text": "hello"}
 
     def nonsense(message: Message) -> None:

@@ -1,12 +1,12 @@
-"""Any server of the family on HTTP, and bad ways to pack what it says.
+"""Any server of the family on HTTP, and bad ways to pack its answers.
 
-The behaviour runs in a child on pipes, as it does everywhere; this process carries
-its lines. A line that answers a POST is the answer of that POST, every other one an
-event for whoever listens with GET. A packing is what is done to the answer of a
-call of the tool ``bad``; all the rest is sent plainly, so that a client gets that far.
+The behaviour runs in a child process on pipes, as everywhere; this process carries its
+lines. A line that answers a POST is the answer of that POST, and every other line is an
+event for the client's GET. A packing changes the answer to a call of the tool ``bad``;
+everything else is sent plainly, so that a client gets that far.
 
-Standard library only, one thread a connection. Above 300 lines: one packing after the
-other, and the server that they are packings of.
+Standard library only, one thread a connection. Above 300 lines, because the packings
+stand one after the other beside the server that uses them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def gzip_twice(body: bytes, send: Send) -> None:
 
 
 def gzip_thrice(body: bytes, send: Send) -> None:
-    """A small answer behind three layers, each of them a thousand times smaller."""
+    """Send a small answer in three layers, each a thousand times smaller."""
     body = body + b" " * (8 * _HEAVY)
     for _ in range(3):
         body = gzip.compress(body, 9)
@@ -114,7 +114,7 @@ def unknown_coding(body: bytes, send: Send) -> None:
 
 
 def tiny_chunks(body: bytes, send: Send) -> None:
-    """A quarter of a million chunks of one byte."""
+    """Send a quarter of a million chunks of one byte."""
     padded = (body + b" " * (_HEAVY // 4))[: max(len(body), _HEAVY // 4)]
     send(_head(_CHUNKED))
     for at in range(0, len(padded), _BLOCK):
@@ -123,7 +123,7 @@ def tiny_chunks(body: bytes, send: Send) -> None:
 
 
 def tiny_events(body: bytes, send: Send) -> None:
-    """An event stream in chunks of one byte, with comments between."""
+    """Send an event stream in chunks of one byte, with comments between."""
     send(_head(_CHUNKED, kind=_STREAM))
     for _ in range(2_000):
         send(b"".join(map(_chunk, _bytes(b": still here\n"))))
@@ -187,7 +187,7 @@ def events(body: bytes, send: Send) -> None:
 
 
 def event_lines(body: bytes, send: Send) -> None:
-    """One event of which each letter has a line of its own."""
+    """Send one event in which each letter has a line of its own."""
     lines = b"".join(b"data: %c\n" % byte for byte in body[:_BLOCK])
     send(_head(_CHUNKED, kind=_STREAM) + _chunk(lines + b"\n") + b"0\r\n\r\n")
 
@@ -208,7 +208,7 @@ def endless_event(body: bytes, send: Send) -> None:
 
 
 def endless_notices(body: bytes, send: Send) -> None:
-    """Notifications without end in the stream that should have the answer."""
+    """Send notifications without end in the stream that should have the answer."""
     notice = {"jsonrpc": "2.0", "method": "notifications/message"}
     notice["params"] = {"level": "info", "data": "still here"}  # type: ignore[assignment]
     send(_head(_CHUNKED, kind=_STREAM))
@@ -223,7 +223,7 @@ def large_notices(body: bytes, send: Send) -> None:
 
 
 def retry_at_once(body: bytes, send: Send) -> None:
-    """An event stream that ends without the answer, and asks to be read again."""
+    """Send an event stream that ends without the answer, and asks to be read again."""
     send(_head(_CHUNKED, kind=_STREAM))
     send(_chunk(b"id: 7\nretry: 0\ndata: \n\n") + b"0\r\n\r\n")
 
@@ -298,7 +298,7 @@ PACKINGS: dict[str, Callable[[bytes, Send], None]] = {
 
 
 class _Carrier:
-    """The child's pipes, and who waits for which of its lines."""
+    """The child's pipes, and the requests that wait for its lines."""
 
     def __init__(self, stdin: int, stdout: int) -> None:
         self._stdin, self._stdout = stdin, stdout
@@ -307,7 +307,7 @@ class _Carrier:
         self._unasked: queue.Queue[bytes] = queue.Queue(64)
 
     def read(self) -> None:
-        """Give each line to whom it answers; the last word is the child's end."""
+        """Pass each line to the request that it answers; exit when the child ends."""
         with os.fdopen(self._stdout, "rb", buffering=_HEAVY) as lines:
             for line in lines:
                 found = _ANSWERS.match(line[:200]) or _TAIL.search(line[-200:])
@@ -333,7 +333,7 @@ class _Carrier:
 
 
 def serve(packing: str, run: Callable[[], None]) -> None:
-    """Serve HTTP until killed, the port said on stdout; ``run`` is the child."""
+    """Serve HTTP until killed; print the port. ``run`` is the child's work."""
     to_child, from_parent = os.pipe(), os.pipe()
     if os.fork() == 0:
         os.dup2(to_child[0], 0)

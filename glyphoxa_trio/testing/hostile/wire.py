@@ -1,12 +1,12 @@
-"""What every server of this family speaks: JSON-RPC by hand, one object a line.
+"""JSON-RPC by hand, one object a line, for every server of this family.
 
-Standard library only, and as little of it as will do, so that a server starts in
-some 40 ms. `serve` is a well-behaved server; a behaviour is what it does instead.
+Standard library only, and as little of it as possible, so that a server starts in some
+40 ms. `serve` is a well-behaved server; a behaviour replaces parts of it.
 
-Its tools: ``echo`` (reads; says its arguments), ``write`` (side effects; notes its
-argument ``id`` in the journal, if there is one, and then takes ``ms``), and
-``bad`` (where a behaviour that is about calls shows itself; reads, unless it is to
-count as one that writes).
+Its tools are ``echo`` (reads; returns its arguments), ``write`` (has side effects;
+notes its argument ``id`` in the journal, if there is one, and then takes ``ms``), and
+``bad`` (for behaviours that are about calls; reads, unless it is to count as one that
+writes).
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _writing = threading.Lock()
 
 
 def tool(name: str, *, read_only: bool = True, **more: Any) -> Message:
-    """A tool as `tools/list` has it; declared as fast, so that FAST may call it."""
+    """Return a tool as in `tools/list`, declared as fast.
+
+    So a fast turn may call it.
+    """
     return {
         "name": name,
         "description": f"The tool {name}.",
@@ -51,7 +54,7 @@ def bad_writes() -> None:
 
 
 def keep_journal(file: str) -> None:
-    """Let ``write`` note in this file what it has done; nowhere, if it is empty."""
+    """Set the file in which ``write`` notes its calls; none, if empty."""
     global _journal
     _journal = file
 
@@ -76,19 +79,19 @@ def say(text: str) -> None:
 
 
 def messages() -> Iterator[Message]:
-    """What the client sends, until it closes our stdin."""
+    """Yield the messages of the client, until it closes our stdin."""
     for line in sys.stdin.buffer:
         if line.strip():
             yield json.loads(line)
 
 
 def text(said: str) -> Message:
-    """The result of a call that worked."""
+    """Return the result of a call that worked."""
     return {"content": [{"type": "text", "text": said}]}
 
 
 def answer(message: Message, tools: Sequence[Message] = TOOLS) -> Message | None:
-    """What a good server answers; None to what wants no answer."""
+    """Return the answer of a good server; None for a message that wants none."""
     if "method" not in message or "id" not in message:
         return None
     params = message.get("params") or {}
@@ -113,7 +116,7 @@ def answer(message: Message, tools: Sequence[Message] = TOOLS) -> Message | None
 
 
 def call(name: Any, arguments: Message) -> Message:
-    """What the tools do when nothing is wrong with them."""
+    """Run a tool as a good server does."""
     if name == "write":
         note(str(arguments.get("id", "")))
         time.sleep(arguments.get("ms", 0) / 1000)
@@ -121,7 +124,7 @@ def call(name: Any, arguments: Message) -> Message:
 
 
 def note(entry: str) -> None:
-    """Append a line to the journal: there is all of it, or nothing, also if killed."""
+    """Append a line to the journal, whole or not at all, even if killed."""
     if not _journal:
         return
     handle = os.open(_journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -147,11 +150,11 @@ def serve(
     bad: Act | None = None,
     otherwise: Act = reply,
 ) -> None:
-    """Answer until stdin ends, well, but for the methods in ``instead``.
+    """Answer correctly until stdin ends, except for the methods in ``instead``.
 
     Args:
-      bad: done in place of an answer to a call of the tool ``bad``.
-      otherwise: done for every other message.
+      bad: called in place of answering a call of the tool ``bad``.
+      otherwise: called for every other message.
     """
     for message in messages():
         method = str(message.get("method"))
@@ -166,9 +169,9 @@ def serve(
 def serve_between(
     work: Callable[[], object], *, otherwise: Act = reply, since: str = "tools/list"
 ) -> None:
-    """Answer until stdin ends, and from the first ``since`` on ``work`` all the time.
+    """Answer until stdin ends; from the first ``since`` on, call ``work`` all the time.
 
-    One thread, so that no answer is ever cut in two by what ``work`` writes.
+    It uses one thread, so that no answer is interrupted by the output of ``work``.
     """
     begun, unfinished = False, b""
     while True:
@@ -185,18 +188,17 @@ def serve_between(
 
 
 def is_bad(message: Message) -> bool:
-    """Whether it calls the tool ``bad``."""
+    """Return whether a message calls the tool ``bad``."""
     params = message.get("params") or {}
     return message.get("method") == "tools/call" and params.get("name") == "bad"
 
 
 def ignore(_: Message) -> None:
-    """No answer at all."""
+    """Do not answer at all."""
 
 
 def sleep_for_ever() -> None:
-    """Do nothing more: ten minutes, so that nothing litters for ever if all else
-    fails."""
+    """Do nothing more, for ten minutes, and then exit."""
     time.sleep(600)
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What one Realtime session hears: the input buffer, and turns if they are detected."""
+"""The input of one Realtime session: the audio buffer, and the detection of turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RATE: Final = 24_000
 
 @attrs.define(eq=False)
 class Hearing:
-    """The microphone of one session, and whose turn it makes it."""
+    """The microphone of one session, and its turns."""
 
     session: RealtimeState = attrs.field(repr=False)
     responses: FakeResponses = attrs.field(repr=False)
@@ -38,16 +38,16 @@ class Hearing:
 
     @property
     def audio(self) -> bytes:
-        """All that the client sent."""
+        """All audio that the client sent."""
         return bytes(self.ear.audio)
 
     @property
     def utterances(self) -> list[bytes]:
-        """What was committed of it, in order."""
+        """The committed parts of it, in order."""
         return self.ear.utterances
 
     def append(self, text: str) -> None:
-        """Raises `ItemError` for what is no audio."""
+        """Take a piece of audio. Raises `ItemError` if it is no audio."""
         try:
             pcm = b64decode(text, validate=True)
         except (NotBase64, ValueError):
@@ -74,7 +74,7 @@ class Hearing:
         self.session.tell("input_audio_buffer.cleared")
 
     def commit(self) -> None:
-        """Raises `ItemError` if there is nothing to commit."""
+        """Commit the buffer. Raises `ItemError` if it is empty."""
         ms = self.ear.waiting_ms
         if ms < _LEAST_MS:
             detail = (
@@ -88,7 +88,7 @@ class Hearing:
         self._commit(item_id or self.session.new_id("item"), self.ear.cut(), None)
 
     def user_speaks(self, step: UserSpeaks) -> None:
-        """Somebody speaks, as far as the server is concerned."""
+        """Act as if the user spoke."""
         if step.after is None:
             self._heard_to_begin()
         self.session.nursery.start_soon(self._user_speaks, step)
@@ -153,7 +153,7 @@ class Hearing:
             previous_item_id=last[-1].id if last else None,
         )
         session.add_item(item, done=True)
-        # The model hears what was said, whether or not a transcript is wanted.
+        # The model hears the words whether or not transcripts are enabled.
         self.responses.understood[item_id] = heard.text
         if session.settings.transcribes:
             self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000)

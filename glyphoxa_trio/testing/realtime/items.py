@@ -12,7 +12,7 @@ from ..voice.steps import SpokenLine, ToolOutput
 
 
 class ItemError(Exception):
-    """What a client wants of an item, and cannot have. ``code`` is the vendor's."""
+    """A client's impossible request for an item. ``code`` is the vendor's."""
 
     def __init__(self, code: str, detail: str, param: str | None = None) -> None:
         super().__init__(detail)
@@ -23,7 +23,7 @@ class ItemError(Exception):
 
 @attrs.define(eq=False)
 class FakeItem:
-    """One item. ``wire`` is its form on the wire, ``audio`` what was spoken of it."""
+    """One item. ``wire`` is its form on the wire, ``audio`` its spoken audio."""
 
     wire: dict[str, Any]
     audio: bytearray = attrs.field(factory=bytearray, repr=False)
@@ -35,16 +35,16 @@ class FakeItem:
 
     @property
     def audio_ms(self) -> int:
-        """How much of it there is in the history."""
+        """The milliseconds of audio that are in the history."""
         whole = len(self.audio) // BYTES_PER_MS
         return whole if self.truncated_ms is None else self.truncated_ms
 
     def say(self, pcm: bytes) -> None:
-        """It goes on, aloud."""
+        """Add spoken audio to it."""
         self.audio += pcm
 
     def line(self) -> SpokenLine | None:
-        """Who said what, if it is a message."""
+        """Return the line of a message; None for another item."""
         if self.wire["type"] != "message":
             return None
         parts = [p.get("text", p.get("transcript")) for p in self.wire["content"]]
@@ -71,9 +71,9 @@ class ModelCall:
 
 @attrs.define(eq=False)
 class FakeConversation:
-    """Items in order, and calls by id. Raises `ItemError` for what is not there.
+    """Items in order, and calls by id. Raises `ItemError` for an unknown id.
 
-    ``tokens`` is about how much was ever in it.
+    ``tokens`` is about the number that was ever in it.
     """
 
     items: list[FakeItem] = attrs.field(factory=list)
@@ -81,7 +81,10 @@ class FakeConversation:
     tokens: int = 0
 
     def add(self, item: FakeItem, after: str | None = None) -> str | None:
-        """Put it last, first (``root``), or after another. Returns its neighbour."""
+        """Insert an item at the end, at the start (``root``), or after another.
+
+        Returns the id of the item before it.
+        """
         if any(other.id == item.id for other in self.items):
             detail = f"An item with the id {item.id!r} is already there."
             raise ItemError("item_create_invalid_item_id", detail, "item.id")
@@ -102,7 +105,7 @@ class FakeConversation:
         raise ItemError(code, f"There is no item {item_id!r}.", param)
 
     def before(self, item: FakeItem) -> str | None:
-        """The id of the item before this one."""
+        """Return the id of the item before this one."""
         place = self.items.index(item)
         return self.items[place - 1].id if place else None
 
@@ -110,7 +113,7 @@ class FakeConversation:
         del self.items[self.place(item_id, "item_delete_invalid_item_id")]
 
     def truncate(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
-        """Forget what was not heard, and all that was said in words."""
+        """Drop the audio that was not heard, and the whole transcript."""
         code = "item_truncate_invalid_item_id"
         item = self.items[self.place(item_id, code)]
         content = item.wire.get("content", [])
@@ -132,7 +135,7 @@ class FakeConversation:
         content[content_index].pop("transcript", None)
 
     def answer(self, call_id: str) -> ModelCall:
-        """The call that a client has an output for."""
+        """Return the call that a client has an output for."""
         call = self.calls.get(call_id)
         if call is None:
             detail = f"Tool call ID '{call_id}' not found in conversation."
@@ -143,11 +146,11 @@ class FakeConversation:
         return call
 
     def answered(self, call: ModelCall) -> None:
-        """Its output is in the conversation."""
+        """Mark a call as answered: its output is in the conversation."""
         call.answered = True
 
     def ended(self, items: list[FakeItem]) -> None:
-        """The response that these are of has ended."""
+        """Mark the calls among these items as over: their response has ended."""
         for item in items:
             call = self.calls.get(item.wire.get("call_id", ""))
             if call is not None:
@@ -160,7 +163,7 @@ class FakeConversation:
 def told(
     items: list[FakeItem],
 ) -> tuple[str, tuple[SpokenLine, ...], tuple[ToolOutput, ...]]:
-    """What the user said last, every line, and the outputs since the former."""
+    """Return the user's last words, every line, and the outputs since then."""
     user = ""
     lines: list[SpokenLine] = []
     outputs: list[ToolOutput] = []

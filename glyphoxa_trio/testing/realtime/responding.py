@@ -23,8 +23,8 @@ from .state import RealtimeState
 class FakeResponses:
     """All responses of one socket, in order.
 
-    ``active`` is the one that is part of the conversation, if it is running;
-    ``understood`` is, by item, what the model heard of speech.
+    ``active`` is the running one that is part of the conversation; ``understood`` has,
+    by item, the words that the model heard.
     """
 
     session: RealtimeState = attrs.field(repr=False)
@@ -32,13 +32,13 @@ class FakeResponses:
     every: list[FakeResponse] = attrs.field(factory=list, repr=False)
     active: FakeResponse | None = None
     understood: dict[str, str] = attrs.field(factory=dict, repr=False)
-    _wanted: bool = False  # the server itself wants one, once it may
+    _wanted: bool = False  # the server itself wants one, as soon as it may
 
     def __attrs_post_init__(self) -> None:
         self.transcripts = Transcripts(self.session.nursery, has_items=True)
 
     def ask(self, event: Message) -> None:
-        """What a client's ``response.create`` leads to."""
+        """Handle a client's ``response.create``."""
         session = self.session
         request = event.get("response", {})
         session.settings.check_reasoning(request, "response")
@@ -62,7 +62,7 @@ class FakeResponses:
         self.begin(request, automatic=False)
 
     def begin(self, request: Mapping[str, Any], *, automatic: bool) -> None:
-        """Begin a response. One that the server itself wants waits for its turn."""
+        """Begin a response. An automatic one waits for the active one."""
         if automatic and self.active is not None:
             self._wanted = True
             return
@@ -94,7 +94,7 @@ class FakeResponses:
             self.begin({}, automatic=True)
 
     def cancel(self, event: Message) -> None:
-        """What a client's ``response.cancel`` leads to."""
+        """Handle a client's ``response.cancel``."""
         wanted = event.get("response_id")
         for response in self.every:
             named = response.id == wanted if wanted else response is self.active
@@ -109,7 +109,7 @@ class FakeResponses:
         self.session.say_no(event, code, detail)
 
     def _crossed(self, since: float) -> bool:
-        """Whether the client may not know yet what happened then."""
+        """Return whether the client may not know yet what happened at that time."""
         return trio.current_time() < since + self.session.service.grace
 
     def _turn(self, response: FakeResponse) -> ModelTurn:

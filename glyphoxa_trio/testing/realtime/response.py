@@ -1,8 +1,8 @@
 """One response of the fake Realtime model, as events.
 
-What is said is said at once: an event is on its way before anything else can happen.
-So whoever ends a response, here or from outside, ends it between two events, and
-`FakeResponse.end` is the one place where what is open is closed.
+Events are sent at once, before anything else can happen. So a response is always ended
+between two events, by itself or from outside, and `FakeResponse.end` is the one place where
+open items are closed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .state import RealtimeState, copy
 
 @attrs.define(eq=False)
 class FakeResponse:
-    """A response that is running, or was. ``aside``: it is no part of the talk.
+    """A response that is running, or was. ``aside``: it is outside the conversation.
 
     Args:
-      request: what the client asked for this one only.
-      settings: what is in force for it, that included.
-      automatic: the server began it by itself.
+      request: the client's settings for this one only.
+      settings: the settings in force for it, including those.
+      automatic: whether the server began it by itself.
       on_end: called at its end, after the last event.
-      ended: when it ended, on trio's clock.
+      ended: the time of its end, on trio's clock.
     """
 
     id: str
@@ -53,7 +53,7 @@ class FakeResponse:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """What the model may call now, by name."""
+        """The names of the tools that the model may call now."""
         choice = self.settings["tool_choice"]
         if choice == "none":
             return ()
@@ -66,7 +66,7 @@ class FakeResponse:
         self.tell("response.created", response=self._wire())
 
     def end(self, status: str = "completed", reason: str | None = None) -> None:
-        """Close what is open, and say so. Nothing if it has ended."""
+        """Close the open item and end the response. Does nothing if it has ended."""
         if self.ended is not None:
             return
         if self._open is not None:
@@ -74,13 +74,13 @@ class FakeResponse:
         self.ended = trio.current_time()
         self.status, self.reason = status, reason
         self.session.conversation.ended(self.output)
-        # The events of a response are told first; what waits for its end comes after.
+        # The events of a response come first; what waits for its end comes after.
         self.session.tell("response.done", response=self._wire())
         self.scope.cancel()
         self.on_end(self)
 
     def fail(self, error: Mapping[str, str]) -> None:
-        """Its end, with this error."""
+        """End the response with this error."""
         self.error = error
         self.end("failed")
 

@@ -1,4 +1,4 @@
-"""What the fake Realtime model does in one response: the steps of its reply."""
+"""Playing the steps of a reply in one response of the fake Realtime model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .telephone import law_of, to_telephone
 
 
 async def play(response: FakeResponse, steps: Sequence[ResponseStep]) -> None:
-    """Do the steps, and end; unless somebody else ends it before."""
+    """Do the steps and end the response, unless it is ended from outside before."""
     with response.scope:
         for step in steps:
             await _do(response, step)
@@ -51,14 +51,14 @@ async def _do(response: FakeResponse, step: ResponseStep) -> None:
         case FailResponse(code, message, kind):
             response.fail({"type": kind, "code": code, "message": message})
         case TurnComplete():
-            pass  # this wire has no such thing
+            pass  # this protocol has no such thing
         case _:
             response.session.wire.on_event(step)
     await response.session.wire.drained()
 
 
 async def _speak(response: FakeResponse, step: Speak) -> None:
-    """One message of the model, aloud or in writing, as the response wants it."""
+    """Send one message of the model, as audio or as text, as the response is set."""
     aloud = response.settings["output_modalities"] == ["audio"]
     wire = {"type": "message", "role": "assistant", "content": []}
     item, at = response.open_item(wire)
@@ -90,7 +90,7 @@ async def _aloud(
         if response.ended is not None:
             return
         if words:
-            if "transcript" in content:  # what was truncated has none any more
+            if "transcript" in content:  # a truncated message has no transcript
                 content["transcript"] += words
             response.tell("response.output_audio_transcript.delta", **at, delta=words)
         if pcm:
@@ -120,7 +120,7 @@ async def _call(response: FakeResponse, step: SpokenCallTools) -> None:
                 "arguments": "",
             }
         )
-        if not response.aside:  # what is aside is no part of the conversation
+        if not response.aside:  # a response aside is outside the conversation
             made = ModelCall(item, response.id)
             response.session.conversation.calls[call_id] = made
         del at["content_index"]

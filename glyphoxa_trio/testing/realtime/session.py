@@ -1,4 +1,4 @@
-"""One socket of the fake Realtime server: what its client says, and what follows."""
+"""One socket of the fake Realtime server: its client's messages, and their effects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXPIRED: Final = "Your session hit the maximum duration of 60 minutes."
 
 @attrs.define(eq=False)
 class RealtimeSession(RealtimeState):
-    """One socket: its state, and the parts that do something with it."""
+    """One socket: its state, and the parts that act on it."""
 
     hearing: Hearing = attrs.field(init=False, repr=False)
     responses: FakeResponses = attrs.field(init=False, repr=False)
@@ -77,7 +77,7 @@ class RealtimeSession(RealtimeState):
         self.happen(Expire())
 
     def happen(self, event: ResponseStep) -> None:
-        """Something that the script wants to happen to this socket."""
+        """Do a step that the script wants to happen on this socket."""
         match event:
             case UserSpeaks():
                 self.hearing.user_speaks(event)
@@ -93,7 +93,7 @@ class RealtimeSession(RealtimeState):
             case _:
                 raise ValueError(f"{event} cannot happen to a Realtime socket")
 
-    # What the client says
+    # Messages of the client
 
     def _handle(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -117,7 +117,7 @@ class RealtimeSession(RealtimeState):
             return
         if not self._configured:
             self.violate("not_configured", f"{kind} before session.update", event)
-            self._configured = True  # once is enough
+            self._configured = True  # noted only once
         match kind:
             case "input_audio_buffer.append":
                 self.hearing.append(event["audio"])
@@ -170,7 +170,7 @@ class RealtimeSession(RealtimeState):
             if not call.over:
                 self.violate("output_too_early", "its response still runs", event)
             self.conversation.answered(call)
-        if wire["type"] == "function_call":  # history, told by the client
+        if wire["type"] == "function_call":  # history, sent by the client
             known = ModelCall(item, "", over=True)
             self.conversation.calls[known.id] = known
         self.show(item, "added")

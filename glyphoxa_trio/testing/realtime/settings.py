@@ -1,4 +1,4 @@
-"""The configuration of one Realtime session: what is in force, and how it changes."""
+"""The settings of one Realtime session, and their changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DETECTION: Final[dict[str, dict[str, Any]]] = {
         "interrupt_response": True,
     },
 }
-# Models that think before they speak, and those only, take these two.
+# Only models that think before they speak accept these two.
 _REASONS: Final = re.compile(r"gpt-realtime-2(\.\d+)?(-mini)?")
 _OF_REASONING: Final = ("reasoning", "parallel_tool_calls")
 _SEMANTIC_SILENCE_MS: Final = 500
@@ -36,7 +36,7 @@ _SEMANTIC_SILENCE_MS: Final = 500
 
 @attrs.define(eq=False)
 class Settings:
-    """All that is in force. ``spoken`` is whether the model has spoken aloud yet."""
+    """All settings in force. ``spoken``: the model has spoken audio."""
 
     model: str
     now: dict[str, Any] = attrs.field(init=False)
@@ -65,10 +65,10 @@ class Settings:
         }
 
     def update(self, partial: Mapping[str, Any], *, speaking: bool) -> None:
-        """Take over what is present; all of it, or nothing.
+        """Apply the settings that are present: all of them, or none.
 
         Raises:
-          Misfit: if something may not change, or not now (``speaking``).
+          Misfit: if one of them may not change, or not now (``speaking``).
         """
         self.check_reasoning(partial, "session")
         output = partial.get("audio", {}).get("output", {})
@@ -95,7 +95,7 @@ class Settings:
         self.now = after
 
     def check_reasoning(self, partial: Mapping[str, Any], path: str) -> None:
-        """Raise `ShapeMismatch` for what only models that reason take."""
+        """Raise `ShapeMismatch` for settings that only reasoning models accept."""
         for key in _OF_REASONING:
             if key in partial and not _REASONS.fullmatch(self.model):
                 raise ShapeMismatch(
@@ -103,12 +103,12 @@ class Settings:
                 )
 
     def speak(self) -> None:
-        """The model speaks aloud from now on: its voice stays as it is."""
+        """Mark that the model speaks audio: from now on its voice cannot change."""
         self.spoken = True
 
     @property
     def detection(self) -> dict[str, Any] | None:
-        """How turns are detected, None for push to talk."""
+        """The settings of turn detection; None for push to talk."""
         found: dict[str, Any] | None = self.now["audio"]["input"]["turn_detection"]
         return found
 
@@ -122,7 +122,7 @@ class Settings:
         return int(detection.get("silence_duration_ms", _SEMANTIC_SILENCE_MS))
 
     def of_response(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What is in force for one response that overrides some of it."""
+        """Return the settings in force for one response that overrides some."""
         both = copy.deepcopy(self.now)
         keys = both.keys() | {"metadata", "parallel_tool_calls", "reasoning"}
         _merge(both, {key: request[key] for key in keys if key in request})
@@ -130,7 +130,7 @@ class Settings:
 
 
 def _merge(into: dict[str, Any], partial: Mapping[str, Any]) -> None:
-    """Objects field by field; lists, and what can be switched off, as a whole."""
+    """Merge objects field by field; lists, and what can be switched off, as a whole."""
     for key, value in partial.items():
         if key == "turn_detection" and value is not None:
             old = into.get(key) or {}

@@ -1,4 +1,4 @@
-"""What a client of OpenAI Realtime may say: its eleven events, field by field.
+"""The messages that a client of OpenAI Realtime may send: eleven events, by fields.
 
 Above 300 lines, because a protocol is read in one place.
 """
@@ -32,7 +32,7 @@ MAX_METADATA: Final = 16
 FORMAT: Final = by(
     "type",
     {
-        # 24 kHz is the only rate there is.
+        # 24 kHz is the only rate that it has.
         "audio/pcm": fields({"type": text, "rate": one_of(24_000)}),
         "audio/pcmu": fields({"type": text}),
         "audio/pcma": fields({"type": text}),
@@ -231,7 +231,7 @@ def _message(value: Any, path: str) -> Any:
                 ),
             },
         ),
-        # What the model said aloud cannot be put into its mouth.
+        # Spoken messages of the model cannot be written by the client.
         "assistant": fields(
             {"type": one_of("output_text"), "text": text}, required=("type", "text")
         ),

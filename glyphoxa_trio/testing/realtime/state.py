@@ -1,4 +1,4 @@
-"""What the parts of one Realtime session all know: its socket, settings and items."""
+"""The state shared by the parts of one Realtime session: socket, settings and items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .settings import Settings
 class RealtimeState:
     """The state of one socket, as the vendor keeps it.
 
-    ``errors`` are what the error events said that it was sent.
+    ``errors`` are the errors that were sent in error events.
     """
 
     wire: SocketWriter
@@ -40,15 +40,15 @@ class RealtimeState:
         self.conversation_id = self.new_id("conv")
 
     def tell(self, kind: str, **fields: Any) -> None:
-        """An event, on its way at once."""
+        """Send an event at once."""
         self.wire.emit({"type": kind, "event_id": self.new_id("event"), **fields})
 
     def new_id(self, kind: str) -> str:
-        """Never that of another socket, so that calls cannot be mixed up."""
+        """Return an id that no other socket uses, so that calls cannot be mixed up."""
         return f"{kind}_{self.wire.number}_{next(self._ids)}"
 
     def violate(self, code: str, detail: str, message: Mapping[str, Any]) -> None:
-        """Note what the client must not do."""
+        """Note a forbidden act of the client."""
         self.service.violate(self.wire.number, code, detail, message)
 
     def error(
@@ -73,7 +73,7 @@ class RealtimeState:
     def refuse(
         self, message: Message, code: str, detail: str, param: str | None = None
     ) -> None:
-        """Note it, and answer."""
+        """Note a violation, and answer it."""
         self.violate(code, detail, message)
         self.say_no(message, code, detail, param)
 
@@ -86,7 +86,7 @@ class RealtimeState:
         self.error(code, detail, param=param, event_id=known)
 
     def add_item(self, item: FakeItem, *, done: bool) -> None:
-        """An item of the server's own, at the end of the conversation."""
+        """Add an item of the server's own to the end of the conversation."""
         self.conversation.add(item)
         self.show(item, "added")
         if done:

@@ -1,5 +1,8 @@
-"""G.711 on a fake's wire. All its audio is PCM16 at 24 kHz, three times as fast, so
-samples are said three times, or one of three is taken."""
+"""G.711 on the wire of a fake.
+
+Its own audio is PCM16 at 24 kHz, three times the rate, so each sample is repeated three
+times, or one of three is taken.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from glyphoxa_trio.providers.g711 import Law, decoded, encoded
 
 
 def law_of(form: Mapping[str, Any]) -> Law | None:
-    """That of a session's format; None for PCM."""
+    """Return the law of a session's audio format; None for PCM."""
     name = str(form["type"]).removeprefix("audio/")
     return Law(name) if name in [*Law] else None
 

@@ -1,1 +1,1 @@
-"""What the fakes of speech-to-speech servers share: script, socket, ear, shapes."""
+"""The parts shared by the fakes of speech-to-speech servers."""

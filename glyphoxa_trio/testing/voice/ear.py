@@ -1,4 +1,4 @@
-"""Hears when speech begins and ends, by its energy alone, and keeps what was heard."""
+"""Detection of speech by its energy alone, and a record of the audio."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import attrs
 
 FRAME_MS: Final = 20
 _LOUD: Final = 500.0  # root mean square of a frame that may be speech
-_BEGINS: Final = 3  # loud frames in a row that are
-_LEAD_MS: Final = 1000  # what may come before speech, and be part of it
-_EVERY: Final = 4  # of so many samples one is looked at: enough for speech
+_BEGINS: Final = 3  # consecutive loud frames that make it speech
+_LEAD_MS: Final = 1000  # audio before speech that may be part of it
+_EVERY: Final = 4  # one of so many samples is measured: enough for speech
 
 
 class SpeechActivity(StrEnum):
@@ -26,10 +26,10 @@ class ReceivedAudio:
     """One microphone: PCM16 at ``rate``. Times are milliseconds since its first sample.
 
     Args:
-      records: all audio is kept; else only what may yet be part of an utterance.
+      records: whether all audio is kept; else only what may be part of an utterance.
       audio: every byte so far.
-      utterances: what was cut out of it, in order.
-      speaking: whether somebody speaks.
+      utterances: the parts of it that were speech, in order.
+      speaking: whether speech is going on.
     """
 
     rate: int
@@ -38,17 +38,20 @@ class ReceivedAudio:
     utterances: list[bytes] = attrs.field(factory=list, repr=False)
     speaking: bool = False
     ms: int = 0
-    _gone: int = 0  # bytes that are not kept any more
+    _gone: int = 0  # bytes that are no longer kept
     _start: int = 0  # where in the audio the next utterance begins
     _loud: int = 0
     _quiet: int = 0
 
     def set_rate(self, rate: int) -> None:
-        """Before anything is heard: it comes at this rate."""
+        """Set the sample rate; only before the first audio."""
         self.rate = rate
 
     def hear(self, pcm: bytes, *, silence_ms: int) -> list[tuple[SpeechActivity, int]]:
-        """What happens in this piece, and when. Speech ends with so much quiet."""
+        """Take a piece of audio; return the changes in it, each with its time.
+
+        Speech ends after ``silence_ms`` of quiet.
+        """
         happened: list[tuple[SpeechActivity, int]] = []
         self.audio += pcm
         size = self._at(FRAME_MS)
@@ -69,15 +72,15 @@ class ReceivedAudio:
 
     @property
     def waiting_ms(self) -> float:
-        """How much has been heard since the last utterance."""
+        """The milliseconds of audio since the last utterance."""
         return (self._size - self._start) / self._at(1)
 
     def begin(self, ms: int) -> None:
-        """An utterance begins here, if that is not part of the last one."""
+        """Begin an utterance here, or where the last one ended if that is later."""
         self._start = max(self._start, min(self._at(ms), self._size))
 
     def cut(self, ms: int | None = None) -> bytes:
-        """The utterance that ends here; None is now."""
+        """End the utterance here, and return it; None means now."""
         end = self._size if ms is None else self._at(ms)
         pcm = bytes(self.audio[self._start - self._gone : end - self._gone])
         self._start = max(self._start, end)
@@ -86,7 +89,7 @@ class ReceivedAudio:
         return pcm
 
     def forget(self, *, audio: bool = False) -> None:
-        """Nobody speaks; with ``audio``, nobody has since the last utterance."""
+        """End speech without an utterance; with ``audio``, drop its audio, too."""
         self.speaking = False
         self._loud = self._quiet = 0
         if audio:
@@ -97,7 +100,7 @@ class ReceivedAudio:
         return self._gone + len(self.audio)
 
     def _drop(self) -> None:
-        """Forget what is before the last second, while nobody speaks."""
+        """Drop the audio before the last second, unless speech is going on."""
         end = self._at(self.ms - _LEAD_MS)
         if not self.speaking and end > self._gone:
             del self.audio[: end - self._gone]
@@ -109,6 +112,6 @@ class ReceivedAudio:
 
 
 def loudness(pcm: bytes | bytearray) -> float:
-    """The root mean square of PCM16 samples."""
+    """Return the root mean square of PCM16 samples."""
     samples = array("h", pcm[: len(pcm) // 2 * 2])[::_EVERY]
     return math.sqrt(sum(s * s for s in samples) / len(samples)) if samples else 0.0

@@ -9,7 +9,7 @@ import trio
 
 @attrs.define(eq=False)
 class ClosableStream(trio.abc.Stream):
-    """A stream; once it is shut, nothing goes through it any more, in or out."""
+    """A stream; once it is shut, nothing passes through it, in or out."""
 
     _inner: trio.abc.Stream
     _shut: bool = False

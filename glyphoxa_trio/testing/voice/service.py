@@ -1,4 +1,4 @@
-"""What all sockets of a fake server share: its script, and what its clients did."""
+"""The state shared by all sockets of a fake server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Hears = Sequence[Understood] | Callable[[bytes], Understood]
 
 @attrs.frozen
 class Violation:
-    """What a client must not do. ``code`` says it in a word, ``message`` is its own."""
+    """A forbidden act of a client. ``code`` names it; ``message`` is the client's."""
 
     socket: int
     code: str
@@ -25,19 +25,19 @@ class Violation:
 
 @attrs.define(eq=False, kw_only=True)
 class VoiceService:
-    """What the conversations of one server are like, and what became of them.
+    """The settings of one server's conversations, and the violations in them.
 
     Args:
-      hears: what is understood of each utterance of a session, in order, or of its
-        PCM: it is told, not recognised.
+      hears: the transcript of each utterance of a session, in order, or a function of
+        its PCM: nothing is really recognised.
       opens_after: seconds until a session is open.
       lifetime: seconds until it expires.
-      grace: seconds after which a client is held to know what it was sent. What
-        only crossed with that on its way is answered, but is no violation.
-      aside: what the model says where it is asked beside the conversation, as
+      grace: seconds after which a client must know what it was sent. A message that
+        merely crossed with it is answered, but is no violation.
+      aside: what the model says if it is asked outside the conversation, like
         ``script``.
-      violations: what clients did that the vendor forbids.
-      warnings: what is allowed, and yet a mistake as a rule.
+      violations: forbidden acts of clients.
+      warnings: acts of clients that are allowed, but usually a mistake.
     """
 
     script: Script = attrs.field(repr=False)
@@ -50,7 +50,7 @@ class VoiceService:
     warnings: list[Violation] = attrs.field(factory=list)
 
     def understood(self, pcm: bytes, number: int) -> Transcription:
-        """The ``number``-th utterance of a session: its words, by place or by sound."""
+        """Return the transcript of the ``number``-th utterance of a session."""
         if callable(self.hears):
             found = self.hears(pcm)
         else:
@@ -60,5 +60,5 @@ class VoiceService:
     def violate(
         self, socket: int, code: str, detail: str, message: Mapping[str, Any]
     ) -> None:
-        """Note what a client must not do."""
+        """Note a forbidden act of a client."""
         self.violations.append(Violation(socket, code, detail, message))

@@ -1,8 +1,8 @@
-"""What a message may look like: small checks that put together tables of fields.
+"""The allowed forms of messages: small checks that make up tables of fields.
 
-A `Shape` takes a value and where it is, and returns it as the server reads it. What
-does not fit raises `ShapeMismatch`, which says where, and in which way: the vendors have a
-different answer to each.
+A `Shape` takes a value and its path, and returns the value as the server reads it. A
+value that does not fit raises `ShapeMismatch`, which says where, and in which way: the vendors
+have a different answer to each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Kind = Literal["unknown", "missing", "type", "value", "length"]
 
 
 class ShapeMismatch(Exception):
-    """A value that does not fit. ``path`` says where; empty is the message itself."""
+    """A value that does not fit. ``path`` is its place; empty is the message."""
 
     def __init__(self, kind: Kind, path: str, detail: str) -> None:
         super().__init__(f"{path}: {detail}")
@@ -107,7 +107,7 @@ def many(shape: Shape, *, most: int | None = None) -> Shape:
 
 
 def values(shape: Shape) -> Shape:
-    """An object with any names."""
+    """Return the shape of an object with any names."""
 
     def check(value: Any, path: str) -> dict[str, Any]:
         found = mapping(value, path)
@@ -121,7 +121,7 @@ def nullable(shape: Shape) -> Shape:
 
 
 def either(*shapes: Shape) -> Shape:
-    """The first that fits; of none, what the last has to say."""
+    """Return a shape that tries several; the last one's error counts."""
 
     def check(value: Any, path: str) -> Any:
         for shape in shapes[:-1]:
@@ -140,10 +140,10 @@ def fields(
     required: Collection[str] = (),
     proto: bool = False,
 ) -> Shape:
-    """An object with these names and no others.
+    """Return the shape of an object with these names and no others.
 
-    ``proto``: each name may also be written with underscores, and null is the same as
-    nothing, as in the JSON of protocol buffers. What is read has the table's names.
+    ``proto``: each name may also be written with underscores, and null counts as
+    absent, as in the JSON of protocol buffers. The result has the table's names.
     """
     names = {name: name for name in table}
     if proto:
@@ -168,7 +168,7 @@ def fields(
 
 
 def by(key: str, shapes: Mapping[str, Shape]) -> Shape:
-    """An object whose shape is told by one of its fields."""
+    """Return the shape of an object that is chosen by one of its fields."""
 
     def check(value: Any, path: str) -> Any:
         inside = f"{path}.{key}" if path else key

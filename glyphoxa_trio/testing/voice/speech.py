@@ -1,4 +1,4 @@
-"""What a `Speak` is on a wire: words and audio, message by message."""
+"""A `Speak` on the wire: words and audio, message by message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BYTES_PER_MS: Final = 48  # of PCM16 at 24 kHz
 
 
 def messages(step: Speak) -> Iterator[tuple[str, bytes]]:
-    """The words and the audio of each message: text runs a little ahead of sound.
+    """Yield the words and the audio of each message: text runs a little ahead of sound.
 
     Without any audio there is one message with all words.
     """
@@ -31,6 +31,6 @@ def messages(step: Speak) -> Iterator[tuple[str, bytes]]:
 
 
 def words_of(text: str) -> list[str]:
-    """Its words, each but the first with the space before it."""
+    """Return the words of a text, each but the first with the space before it."""
     first, *rest = text.split(" ")
     return [first, *(f" {word}" for word in rest)] if text else []

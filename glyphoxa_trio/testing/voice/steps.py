@@ -1,9 +1,9 @@
-"""What a fake speech-to-speech model can be told to do: the steps of its replies.
+"""The steps of a fake speech-to-speech model's replies.
 
-A script is a list of replies, one per response of a conversation, the last
-repeating for ever; or a function of the `ModelTurn`. A reply is one step or a list of
-steps, done in order. What a step leaves open (`Speak.upto_ms`, `SpokenCallTools.open`)
-stays open, so that the next step happens in the middle of it.
+A script is a list of replies, one per response of a conversation, of which the last one
+repeats for ever; or a function of the `ModelTurn`. A reply is one step or a list of steps,
+done in order. What a step leaves open (`Speak.upto_ms`, `SpokenCallTools.open`) stays open,
+so that the next step happens in the middle of it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import attrs
 
 @attrs.frozen
 class ResponseStep:
-    """One thing that is done in a response."""
+    """One step of a response."""
 
 
 @attrs.frozen
 class ServerEvent(ResponseStep):
-    """One that needs no response to happen in: it may come at any time (`On`)."""
+    """A step that needs no response and may come at any time (`On`)."""
 
 
 @attrs.frozen
 class Speak(ResponseStep):
-    """Text, said aloud: ``audio`` (PCM16 at 24 kHz), or silence of ``ms``.
+    """Text, spoken as ``audio`` (PCM16 at 24 kHz), or as silence of ``ms``.
 
     Args:
-      chunk_ms: how much audio is in one message.
-      paced: message by message, as fast as it is spoken; else at once.
-      upto_ms: only so much of it is sent, and it is left open; None is all.
+      chunk_ms: milliseconds of audio in one message.
+      paced: send message by message, as fast as it is spoken; else at once.
+      upto_ms: send only this much of it, and leave it open; None sends all.
     """
 
     text: str
@@ -44,13 +44,13 @@ class Speak(ResponseStep):
 
 @attrs.frozen
 class SpokenCallTools(ResponseStep):
-    """Calls in parallel: (name, arguments), the arguments as data or as raw text.
+    """Parallel calls: (name, arguments), the arguments as data or as raw text.
 
     Args:
-      ids: as many as calls; None makes good ones.
-      fragments: into how many pieces the arguments are cut (OpenAI).
+      ids: as many as calls; None makes correct ones.
+      fragments: the number of pieces into which the arguments are cut (OpenAI).
       open: the last call stops halfway through its arguments (OpenAI).
-      undeclared: the model may call what it was not given.
+      undeclared: the model may call a function that was not declared.
       twice: each call comes in its other wire form as well (Gemini).
     """
 
@@ -64,24 +64,24 @@ class SpokenCallTools(ResponseStep):
 
 @attrs.frozen
 class PauseResponse(ResponseStep):
-    """Nothing, for so many seconds."""
+    """Nothing, for some seconds."""
 
     seconds: float
 
 
 @attrs.frozen
 class HangResponse(ResponseStep):
-    """Nothing more of this response, for ever."""
+    """Nothing more in this response, for ever."""
 
 
 @attrs.frozen
 class UserSpeaks(ServerEvent):
-    """The server hears somebody speak, without any audio of the client.
+    """Speech of the user that the server hears, without any audio of the client.
 
-    It begins ``after`` so many seconds, beside the steps that follow, or at once;
-    it interrupts if the session wants that, lasts ``ms``, and is answered as
-    speech is answered. ``late`` is that of `Transcription`. Nobody is heard by a session that
-    does not detect turns, or while somebody else speaks.
+    It begins ``after`` some seconds, during the steps that follow, or at once; it
+    interrupts if the session is set so, lasts ``ms``, and is answered like speech.
+    ``late`` is that of `Transcription`. A session that does not detect turns hears none, and
+    neither does one that already hears speech.
     """
 
     text: str
@@ -104,7 +104,7 @@ class EndResponse(ResponseStep):
 
 @attrs.frozen
 class FailResponse(ResponseStep):
-    """The response fails with this error; the session goes on (OpenAI)."""
+    """A failure of the response with this error; the session goes on (OpenAI)."""
 
     code: str
     message: str = "scripted failure"
@@ -122,7 +122,7 @@ class Error(ServerEvent):
 
 @attrs.frozen
 class Send(ServerEvent):
-    """A message as it stands: unknown types and fields, other dialects."""
+    """A message as it is: unknown types and fields, other dialects."""
 
     message: Mapping[str, Any]
 
@@ -134,14 +134,14 @@ class TurnComplete(ResponseStep):
 
 @attrs.frozen
 class GoAway(ServerEvent):
-    """The server is about to close the socket (Gemini)."""
+    """The notice that the server is about to close the socket (Gemini)."""
 
     seconds: float
 
 
 @attrs.frozen
 class Close(ServerEvent):
-    """The socket is closed with this code, after all that was said."""
+    """Closing the socket with this code, after all that was sent before."""
 
     code: int = 1000
     reason: str = ""
@@ -149,17 +149,17 @@ class Close(ServerEvent):
 
 @attrs.frozen
 class Expire(ServerEvent):
-    """The session is too old: its error, and the close that follows."""
+    """The end of a session that is too old: its error, and the close that follows."""
 
 
 @attrs.frozen
 class Drop(ServerEvent):
-    """The connection is gone, without a word."""
+    """Dropping the connection without a close."""
 
 
 @attrs.frozen
 class Freeze(ServerEvent):
-    """The server neither reads nor writes any more, once all was said.
+    """A server that neither reads nor writes any more, after all that was sent before.
 
     The connection stays open.
     """
@@ -170,17 +170,17 @@ Reply = ResponseStep | Sequence[ResponseStep]
 
 @attrs.frozen
 class On:
-    """An event of the socket, once a certain message went over it.
+    """A reaction to a certain message on the socket.
 
-    `Close`, `Drop` and `Freeze` come right after that message: what waits is not
-    sent any more.
+    `Close`, `Drop` and `Freeze` come right after that message: messages in the queue
+    are not sent any more.
 
     Args:
-      message: a word for what came from the client (OpenAI: the type of the event
-        or of its item; Gemini: a key, or two with a dot), or a test of it.
-      skip: how many such messages pass before.
-      sent: it is about messages of the server.
-      socket: the number of the socket, None for any.
+      message: a word for a message of the client (OpenAI: the type of the event or of
+        its item; Gemini: a key, or two with a dot), or a function that tests it.
+      skip: the number of such messages to let pass before.
+      sent: whether it is about messages of the server.
+      socket: the number of the socket; None for any.
     """
 
     message: str | Callable[[Mapping[str, Any]], bool]
@@ -201,7 +201,7 @@ class Refuse:
 
 @attrs.frozen
 class Transcription:
-    """What the server understands of one utterance, if a transcript is wanted.
+    """The server's transcript of one utterance, if transcripts are enabled.
 
     ``late``: it comes with the end of the response, or (False) with the end of the
     utterance; None: as in `transcripts`. ``fails``: it never comes.
@@ -214,7 +214,7 @@ class Transcription:
 
 @attrs.frozen
 class SpokenLine:
-    """One line of a conversation: who, and what."""
+    """One line of a conversation: the role, and the text."""
 
     role: str
     text: str
@@ -222,7 +222,7 @@ class SpokenLine:
 
 @attrs.frozen
 class ToolOutput:
-    """What the client said of a call. ``output`` is text (OpenAI) or an object."""
+    """The client's output of a call. ``output`` is text (OpenAI) or an object."""
 
     name: str
     id: str
@@ -231,13 +231,13 @@ class ToolOutput:
 
 @attrs.frozen(kw_only=True)
 class ModelTurn:
-    """What the model knows when it is asked for a response.
+    """The state of the conversation when the model is asked for a response.
 
     Args:
-      number: how many responses of this conversation came before.
-      user: what the user said last, in text, as far as it was understood.
-      outputs: those that came since then, in order.
-      request: what the client asked for this response only.
+      number: the number of responses of this conversation before this one.
+      user: the last words of the user, as far as they were transcribed.
+      outputs: the tool outputs since then, in order.
+      request: the client's settings for this response only.
     """
 
     socket: int
@@ -254,7 +254,7 @@ Script = Sequence[Reply] | Callable[[ModelTurn], Reply]
 
 
 def reply_to(script: Script, turn: ModelTurn) -> tuple[ResponseStep, ...]:
-    """The steps that ``script`` has for this turn."""
+    """Return the steps that ``script`` has for this turn."""
     if callable(script):
         reply = script(turn)
     else:
@@ -263,5 +263,5 @@ def reply_to(script: Script, turn: ModelTurn) -> tuple[ResponseStep, ...]:
 
 
 def silence(ms: int, rate: int = 24_000) -> bytes:
-    """PCM16 in which nothing is heard."""
+    """Return silent PCM16."""
     return bytes(2 * rate * ms // 1000)

@@ -1,6 +1,7 @@
-"""When a fake server says what it has understood: late, crossed and doubled, as the
-real ones do. Nobody promises that a transcript comes before the answer, in the order of
-the utterances, or once; so by default it does not.
+"""The order and time of a fake server's transcripts: late, crossed and doubled.
+
+Real servers do not promise that a transcript comes before the answer, in the order of
+the utterances, or only once; so by default these do not either.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ import attrs
 import trio
 
 LATE: Final = 0.4  # seconds after the utterance: the answer runs by then
-CROSSED: Final = 3.0  # seconds that one waits for the one after it, at most
-AGAIN: Final = 0.3  # seconds after which it is said once more
+CROSSED: Final = 3.0  # seconds that one waits for the next one, at most
+AGAIN: Final = 0.3  # seconds after which it is sent once more
 
 
 @attrs.define(eq=False)
 class Transcripts:
-    """Those of one session.
+    """The transcripts of one session.
 
-    Of four utterances the first is told late, the second after the third (or after
+    Of four utterances the first is sent late, the second after the third (or after
     `CROSSED`), the third twice, the fourth with the end of the answer.
 
     Args:
       nursery: where they wait.
-      has_items: a transcript names its utterance. Without, none is crossed or doubled:
-        nobody could tell whose words they are.
+      has_items: whether a transcript names its utterance. Without, none is crossed or
+        doubled, since the client could not match them.
     """
 
     _nursery: trio.Nursery = attrs.field(repr=False)
@@ -37,7 +38,10 @@ class Transcripts:
     _at_the_end: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
 
     def tell(self, tell: Callable[[], None], *, late: bool | None) -> None:
-        """Tell it at once, or (``late``) with the end of the answer; None: as above."""
+        """Send a transcript at once, or ``late``, with the end of the answer.
+
+        None: as the class describes.
+        """
         if late is None:
             way, self._number = self._number % 4, self._number + 1
             if way == 3:
@@ -50,7 +54,7 @@ class Transcripts:
             tell()
 
     def answered(self) -> None:
-        """The answer has ended."""
+        """Send the transcripts that wait for the end of the answer."""
         due, self._at_the_end = self._at_the_end, []
         for tell in due:
             tell()

@@ -1,4 +1,4 @@
-"""One client's WebSocket, as a fake server has it: messages in and out, all kept."""
+"""The WebSocket of one client of a fake server: messages in and out, all kept."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from .gate import ClosableStream
 from .steps import Close, Drop, Freeze, On, ResponseStep
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
-_AHEAD: Final = 64  # messages that wait before a response does
+_AHEAD: Final = 64  # messages in the queue before a response waits
 _AT_ONCE: Final = 0.001  # seconds in which messages may become one frame
-_MOST: Final = 50_000  # messages that may wait at all
+_MOST: Final = 50_000  # messages that may be in the queue at all
 _CLOSING: Final = 1.0  # seconds that a client has to answer a close
 
 Message = dict[str, Any]
-Last = Close | Drop | Freeze  # what a socket ends with
+Last = Close | Drop | Freeze  # the end of a socket
 
 
 @attrs.frozen(kw_only=True)
 class Habits:
-    """How a server uses its sockets, whatever it says on them.
+    """The way in which a server uses its sockets, whatever it sends.
 
     Args:
-      words: by what words a script may call a message.
-      traps: what happens once a certain message went over a socket.
-      beside: fields that no client knows, in every message.
-      merge: two messages as one frame, None if they must be two; None never tries.
-      binary: frames are binary.
-      records: messages and audio are kept; else a socket may live for hours.
+      words: returns the words by which a script may name a message.
+      traps: reactions to certain messages on a socket.
+      beside: fields that no client knows, added to every message.
+      merge: returns two messages as one frame, or None if they must be two; None never
+        merges.
+      binary: whether frames are binary.
+      records: whether messages and audio are kept; without, a socket may live for
+        hours.
     """
 
     words: Callable[[Message], set[str]]
@@ -53,7 +55,7 @@ class SocketWriter:
     """Messages of one socket. `emit` never waits: one task writes, in order.
 
     ``received`` and ``sent`` are all messages so far, if they are kept; ``code`` is the
-    close code of whoever closed, once ``closed`` is set.
+    close code of the side that closed, once ``closed`` is set.
     """
 
     number: int
@@ -77,10 +79,10 @@ class SocketWriter:
     _passed: dict[int, int] = attrs.field(factory=dict, repr=False)
 
     def emit(self, message: Message) -> None:
-        """Put a message on its way; nothing once the socket is to be closed."""
+        """Queue a message; it is dropped if the socket is about to be closed."""
         if self.ending:
             return
-        if len(self._waiting) >= _MOST:  # a client that never reads
+        if len(self._waiting) >= _MOST:  # the client never reads
             self.end(Drop())
             return
         if self._waiting and self.habits.merge is not None:
@@ -93,7 +95,7 @@ class SocketWriter:
         self._more.set()
 
     def end(self, how: Last) -> None:
-        """Be done with the socket, after what was emitted; `Drop` does not wait."""
+        """Close the socket after the queued messages; `Drop` does not wait for them."""
         if self.ending:
             return
         self.ending = True
@@ -111,8 +113,11 @@ class SocketWriter:
     async def run(
         self, handle: Callable[[Any], None], on_event: Callable[[ResponseStep], None]
     ) -> None:
-        """Read and write until the socket is closed. ``handle`` gets what is read,
-        ``on_event`` what the script wants to happen."""
+        """Read and write until the socket is closed.
+
+        ``handle`` gets each message that was read, ``on_event`` the steps of the
+        script.
+        """
         self.on_event = on_event
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write)
@@ -120,7 +125,7 @@ class SocketWriter:
                 while True:
                     data = await self._socket.get_message()
                     if self.ending:
-                        continue  # nobody listens any more
+                        continue  # the socket is about to close, so input is ignored
                     message = _parsed(data)
                     if isinstance(message, dict) and self.habits.records:
                         self.received.append(message)
@@ -149,7 +154,7 @@ class SocketWriter:
                         self._drained.unpark_all()
                 await self._more.take()
         except ConnectionClosed:
-            pass  # the reader says so
+            pass  # the reader reports it
         finally:
             self._written.set()
 

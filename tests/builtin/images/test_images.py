@@ -107,7 +107,7 @@ def test_any_prompt_can_be_drawn(prompt: str, style: str) -> None:
             assert not isinstance(result, ToolResult)
             await result
         except ToolError as error:
-            assert str(error) == "say what is to be seen"  # noqa: PT017
+            assert str(error) == "the prompt is empty; describe the image"  # noqa: PT017
 
     async def keep(data: bytes, about: str) -> tuple[Picture, Path]:
         await trio.lowlevel.checkpoint()
@@ -160,7 +160,7 @@ async def test_what_cannot_be_drawn_is_refused_before_anybody_is_asked(
         with pytest.raises(ToolError):
             await call(painter, tmp_path, prompt=prompt, style=style)
     assert painter.asked == []
-    with pytest.raises(AnswerUnusable, match="what came is no image"):
+    with pytest.raises(AnswerUnusable, match="the server sent no image"):
         await call(painter, tmp_path, prompt="x")
     assert list(os.listdir(tmp_path)) == []
 
@@ -192,7 +192,7 @@ def test_a_full_folder_takes_no_more_and_loses_nothing(
     (tmp_path / "somebody-elses.png").write_bytes(b"x")
     folder = Album(tmp_path)
     first, *_ = [folder.keep(picture(bytes([n])), "x") for n in range(3)]
-    with pytest.raises(ToolError, match="holds 3 of them"):
+    with pytest.raises(ToolError, match=r"the image folder is full \(3\)"):
         folder.keep(picture(b"more"), "x")
     assert folder.keep(picture(bytes([0])), "x") == first  # it is there already
     assert len(os.listdir(tmp_path)) == 4

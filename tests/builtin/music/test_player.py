@@ -293,7 +293,7 @@ async def test_a_library_that_takes_long_is_waited_for_briefly_and_then_used(
 ) -> None:
     now = shelf(calm="a")
     async with table(lambda known: now, looking=2.0) as here:
-        with pytest.raises(ToolUnavailable, match="being looked through"):
+        with pytest.raises(ToolUnavailable, match="is being read"):
             await here.play("calm")
         assert trio.current_time() == 0.35
         await trio.sleep(2)
@@ -408,7 +408,7 @@ async def test_a_player_that_does_not_answer_is_an_outcome_in_words(
         with pytest.raises(ToolUnavailable, match="did not answer in time"):
             await called(here.player, "play_track", mood="calm")
     async with table(shelf(calm="a"), looking=5) as here:
-        with pytest.raises(ToolUnavailable, match="looked through"):
+        with pytest.raises(ToolUnavailable, match="is being read"):
             await called(here.player, "play_track", mood="calm")
 
 

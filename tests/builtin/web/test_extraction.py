@@ -28,7 +28,7 @@ from .support import HTML, INN, STORY, WORDS, open_site, patient
 
 # G14
 
-TANGLED = "too tangled"
+TANGLED = "too complex"
 
 
 async def test_what_a_page_says_beside_its_text() -> None:

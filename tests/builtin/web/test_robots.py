@@ -164,8 +164,8 @@ async def test_a_page_that_robots_must_not_read_is_not_asked_for() -> None:
         (StatusReply(200, TEXT, b"\xff\xfe\x00" * 1000), None),
         (StatusReply(500), "does not say"),
         (StatusReply(429), "does not say"),
-        (CloseConnection(), "no page"),
-        (RawBytes(b"nonsense\r\n\r\n"), "no page"),
+        (CloseConnection(), "an invalid answer"),
+        (RawBytes(b"nonsense\r\n\r\n"), "an invalid answer"),
     ],
 )
 async def test_a_robots_txt_that_cannot_be_had(reply: Reply, said: str | None) -> None:

@@ -206,20 +206,28 @@ CAPTCHA = StatusReply(200, {"Content-Type": "text/html"}, b"<h1>Are you a robot?
             "in 3 seconds",
         ),
         (StatusReply(429), TooOften, "later"),
-        (StatusReply(500), ToolUnavailable, "does not work (500)"),
+        (StatusReply(500), ToolUnavailable, "fails (500)"),
         (StatusReply(503, {"Retry-After": "9"}), ToolUnavailable, "back in 9 seconds"),
         (
             StatusReply(302, {"Location": "/login"}),
             SiteFails,
-            "not take the question (302)",
+            "refuses the question (302)",
         ),
-        (StatusReply(418), SiteFails, "not take the question (418)"),
-        (CloseConnection(), ToolUnavailable, "broke off"),
-        (RawBytes(b"nonsense\r\n\r\n"), ToolUnavailable, "broke off"),
+        (StatusReply(418), SiteFails, "refuses the question (418)"),
+        (
+            CloseConnection(),
+            ToolUnavailable,
+            "The connection to the search engine failed",
+        ),
+        (
+            RawBytes(b"nonsense\r\n\r\n"),
+            ToolUnavailable,
+            "The connection to the search engine failed",
+        ),
         (
             RawBytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
             ToolUnavailable,
-            "broke",
+            "connection to the search engine failed",
         ),
         (
             StatusReply(
@@ -233,7 +241,7 @@ CAPTCHA = StatusReply(200, {"Content-Type": "text/html"}, b"<h1>Are you a robot?
         (
             Pieces(lambda: repeat(b"[" * 50_000), {}),
             SiteFails,
-            "without end",
+            "too long",
         ),
     ],
 )

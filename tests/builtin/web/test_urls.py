@@ -123,8 +123,8 @@ def test_what_can_be_read_in_two_ways_is_refused(written: str) -> None:
         ("http://user:pass@example.org/", "a user or a password"),
         ("http://0x7f.1/", "not written as four numbers"),
         ("http://example.org:99999/", "no such port"),
-        ("http://[::1%eth0]/", "no IPv6 address"),
-        ("http://exa%6dple.org/", "its host is not a name"),
+        ("http://[::1%eth0]/", "not an IPv6 address"),
+        ("http://exa%6dple.org/", "its host is not a valid name"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(written: str, said: str) -> None:

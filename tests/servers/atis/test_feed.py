@@ -88,7 +88,7 @@ async def test_an_address_that_will_go_is_a_warning(
         server.status = 203
         for _ in range(2):
             assert isinstance(await feed.fetch("ENGM", ""), Fetched)
-    assert caplog.messages == ["the feed says that its address will go (203)"]
+    assert caplog.messages == ["the feed announces that its address will change (203)"]
 
 
 async def test_connections_are_kept() -> None:
@@ -187,7 +187,7 @@ async def test_too_much_is_not_read() -> None:
     async with open_feed() as server:
         server.body = bulletin(observed()) * (MOST_BYTES // 40)
         found = await answer(server)
-    assert found == FeedFailure(problem="the weather service sends far too much")
+    assert found == FeedFailure(problem="the weather service sends too long an answer")
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ async def test_a_slow_feed_is_given_up() -> None:
         ("ftp://example.org/{icao}", "must be http"),
         ("example.org/{icao}", "must be http"),
         ("http:///{icao}", "must be http"),
-        ("http://[::1/{icao}", "is none"),
-        ("http://example.org:x/{icao}", "is none"),
+        ("http://[::1/{icao}", "is not a URL"),
+        ("http://example.org:x/{icao}", "is not a URL"),
         ("http://me:secret@example.org/{icao}", "no credentials"),
         ("http://{icao}.example.org/", "in its host"),
         ("http://example.org/metar", "needs {icao}"),

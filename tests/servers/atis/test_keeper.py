@@ -240,7 +240,7 @@ async def test_a_report_is_not_lost_because_the_feed_lost_it(
         await trio.sleep(TTL + 1)
         seen = await ask(keeper)
         assert seen.report == report()
-        assert seen.problem == "the feed does not know what it said"
+        assert seen.problem == "the weather service contradicts its last answer"
         assert len(feed.asked) > 1
 
 
@@ -274,7 +274,7 @@ async def test_more_aerodromes_than_can_be_kept_are_refused_while_all_are_fetche
         async with trio.open_nursery() as nursery:
             for number in range(100):
                 nursery.start_soon(one, number)
-        assert sum("too many others are asked for now" in one for one in refused) == 36
+        assert sum("too many others are being fetched" in one for one in refused) == 36
         feed.script.clear()
         assert len(keeper._cache.entries) == 64
         await trio.sleep(60)

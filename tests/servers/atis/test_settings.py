@@ -57,7 +57,7 @@ aerodromes:
     runways: ["41L"]
     frequency: 118.3
     advisories: ["", Fine.]
-  ENBR: {frequency: "99", advisories: Birds.}
+  ENBR: {frequency: "9", advisories: Birds.}
 """,
     ) == [
         "unknown key 'colour' @ atis.yaml.defaults",
@@ -67,22 +67,22 @@ aerodromes:
             " @ atis.yaml.defaults.pressure"
         ),
         (
-            "'k' is no letter; write auto, none, or one from A to Z"
+            "'k' is not a letter; write auto, none, or one from A to Z"
             " @ atis.yaml.defaults.information"
         ),
-        "'?' is no language, such as en or en-GB @ atis.yaml.defaults.language",
+        "'?' is not a language, such as en or en-GB @ atis.yaml.defaults.language",
         "must be more than 0 @ atis.yaml.defaults.stale_after_minutes",
         (
-            "holds what cannot be spoken, such as a line break"
+            "has a character that cannot be spoken, such as a line break"
             " @ atis.yaml.aerodromes.ENGM.name"
         ),
-        "'41L' is no runway, such as 01L @ atis.yaml.aerodromes.ENGM.runways",
+        "'41L' is not a runway, such as 01L @ atis.yaml.aerodromes.ENGM.runways",
         (
             "expected text, got 118.3; put it in quotes"
             " @ atis.yaml.aerodromes.ENGM.frequency"
         ),
         "must not be empty @ atis.yaml.aerodromes.ENGM.advisories[0]",
-        "'99' is no frequency, such as 118.300 @ atis.yaml.aerodromes.ENBR.frequency",
+        "'9' is not a frequency, such as 118.300 @ atis.yaml.aerodromes.ENBR.frequency",
         "expected a list, got text @ atis.yaml.aerodromes.ENBR.advisories",
     ]
 
@@ -161,7 +161,7 @@ async def test_a_broken_version_changes_nothing_and_is_told_once(
             assert (await settings.current()).aerodrome("ENGM").name == "Oslo"
         (told,) = warned
         assert problem in told
-        assert told.endswith("; the version before goes on")
+        assert told.endswith("; the previous version stays in use")
         assert problem in settings.problem
         replaced(path, "aerodromes: {ENGM: {name: Gardermoen}}")
         assert (await settings.current()).aerodrome("ENGM").name == "Gardermoen"

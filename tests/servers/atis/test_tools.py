@@ -164,7 +164,7 @@ async def test_what_is_no_aerodrome_is_said_so(
         code, words = await at.refused(asked)
         assert at.feed.asked == []
     assert code == "InvalidArgument"
-    assert "is no aerodrome: say the four letters of its ICAO code" in words
+    assert "is not an aerodrome: give the four letters of its ICAO code" in words
     assert len(words) < 150
 
 

@@ -772,7 +772,7 @@ async def test_a_tool_may_ask_its_caller_in_the_stream_of_the_call(
 @pytest.mark.parametrize(
     ("accept", "capabilities", "why"),
     [
-        ("*/*", {"elicitation": {}}, "the client takes no stream"),
+        ("*/*", {"elicitation": {}}, "the client accepts no event stream"),
         (None, {}, "the client has no elicitation"),
     ],
 )

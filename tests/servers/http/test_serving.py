@@ -201,7 +201,7 @@ async def test_the_command_line_of_the_seed_serves_its_curl_lines(
                 chunk = await process.stderr.receive_some()
                 assert chunk, said.decode()
                 said += chunk
-            assert b"--addr localhost:8080: nothing is connected to there" in said
+            assert b"--addr localhost:8080: ignored" in said
             hello = await curl("-c", cookies, "-X", "POST", url, *json, INITIALIZE)
             assert '"protocolVersion":"2024-11-05"' in hello
             initialized = '{"jsonrpc": "2.0", "method": "initialized", "params": {}}'
@@ -389,7 +389,7 @@ async def test_what_cannot_be_served_is_said_and_ends_with_2() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert await refused(*HTTP, address) == (
             f"glyphoxa serve dice: --http-addr {address}: "
-            "somebody listens there already\n"
+            "another program uses the port\n"
         )
         said = await refused("--transport", "carrier-pigeon")
         assert "invalid choice: 'carrier-pigeon'" in said

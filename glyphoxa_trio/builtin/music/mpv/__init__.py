@@ -1,4 +1,4 @@
-"""Music by the program ``mpv``: a process a track, told over its JSON IPC."""
+"""Playing music with the program ``mpv``: one process a track, over its JSON IPC."""
 
 from .link import Mpv, installed, open_mpv
 

@@ -1,7 +1,7 @@
-"""`mpv`, started and ended: one process plays one track.
+"""`mpv` processes, started and ended: each plays one track.
 
-It is told what to do over one end of a pair of sockets, and ends by itself when the
-other end is closed: so none is left behind, even where we are killed.
+A process gets its commands over one end of a socket pair, and ends by itself when the
+other end is closed. So none is left behind, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 from . import wire
 
 PROGRAM: Final = "mpv"
-STARTING: Final = 5.0  # seconds until it answers for the first time: it needs 0.1
-# Seconds until it counts as hung; whoever waits for a track has less patience.
+STARTING: Final = 5.0  # seconds until the first answer: it needs 0.1
+# Seconds until a process counts as hung; a call for a track waits less.
 BEGINNING: Final = 2.0  # until a track is heard: it needs 0.02
 PATIENCE: Final = 2.0  # for any other command
 _PIECE: Final = 8 * 1024
@@ -38,9 +38,9 @@ def installed(program: str = PROGRAM) -> bool:
 
 @asynccontextmanager
 async def open_mpv(program: str = PROGRAM) -> AsyncGenerator[Mpv]:
-    """Play tracks until the block is left; then every process is gone.
+    """Play tracks until the block is left; then every process has ended.
 
-    Nothing is started before the first track is played.
+    No process is started before the first track.
     """
     with lone_errors():
         async with trio.open_nursery() as nursery:
@@ -50,10 +50,10 @@ async def open_mpv(program: str = PROGRAM) -> AsyncGenerator[Mpv]:
 
 @attrs.define(eq=False)
 class Mpv:
-    """Opens tracks; each is played by a process of its own.
+    """An opener of tracks, each of which is played by a process of its own.
 
-    Once a track is heard another process waits for the next one: starting it takes
-    longer than all else.
+    While a track plays, another process is ready for the next one, since starting it
+    takes longer than anything else.
     """
 
     _program: str
@@ -62,14 +62,14 @@ class Mpv:
 
     @asynccontextmanager
     async def open_track(self, path: Path, volume: float) -> AsyncIterator[_MpvProcess]:
-        """Play the file over and over; entered, it is heard.
+        """Play the file over and over; when the block is entered, it is heard.
 
-        Whoever leaves while the program is still starting loses nothing: it is there
-        for the next track.
+        If cancelled while the program is still starting, the process is kept for the
+        next track.
 
         Raises:
-          ToolError: this file cannot be played.
-          ToolUnavailable: nothing can, just now.
+          ToolError: if this file cannot be played.
+          ToolUnavailable: if no file can be played at the moment.
         """
         process, self._spare = self._spare, None
         if process is None or process.lost.is_set():
@@ -87,7 +87,7 @@ class Mpv:
                 process.scope.cancel("its track is over")
 
     async def _get_ready(self) -> None:
-        with suppress(ToolUnavailable):  # the next track will say so
+        with suppress(ToolUnavailable):  # the next track will report it
             spare = await self._nursery.start(self._run)
             if self._spare is None:
                 self._spare = spare
@@ -95,8 +95,8 @@ class Mpv:
                 spare.scope.cancel("one is enough")
 
     async def _run(self, task_status: trio.TaskStatus[_MpvProcess]) -> None:
-        """One process, from its start to its end."""
-        # Theirs stays one that blocks, as a program expects of what it is given.
+        """Run one process, from its start to its end."""
+        # The other end stays blocking, as a program expects.
         near, theirs = socket.socketpair()
         with theirs, trio.socket.from_stdlib_socket(near) as ours:
             try:
@@ -146,7 +146,7 @@ class _MpvProcess:
         return not (self._ready.is_set() or self.lost.is_set())
 
     async def run(self, program: trio.Process) -> None:
-        """Hear it until it ends, or has not begun in time."""
+        """Read its messages until it ends, or has not begun in time."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._give_up)
             nursery.start_soon(self._hear_complaints, program)
@@ -157,17 +157,17 @@ class _MpvProcess:
             nursery.cancel_scope.cancel("it has ended")
 
     def gone(self) -> None:
-        """Nobody waits for it any more."""
+        """Wake all waiting tasks: the process has ended."""
         for event in (self.lost, self._ready, self._begun):
             event.set()
 
     async def ready(self) -> None:
-        """Wait until it takes orders. Raises `ToolUnavailable`."""
+        """Wait until it accepts commands. Raises `ToolUnavailable`."""
         await self._ready.wait()
         self._check()
 
     async def begin(self, path: Path, volume: float) -> None:
-        """Wait until this file is heard. Raises as `Mpv.open_track`."""
+        """Wait until this file is heard. Raises the errors of `Mpv.open_track`."""
         await self.set_volume(volume)
         begun = False
         try:
@@ -181,22 +181,22 @@ class _MpvProcess:
                 raise
         if (ended := self._ended) is not None:
             if ended.no_sound:
-                raise ToolUnavailable(f"mpv finds no way to be heard: {ended.why}")
+                raise ToolUnavailable(f"mpv has no sound output: {ended.why}")
             raise ToolError(f"it cannot be played: {ended.why}")
         if not begun:
             raise ToolUnavailable("mpv does not answer")
 
     async def set_volume(self, volume: float) -> None:
-        """0 to 100. Raises `ToolUnavailable`."""
+        """Set the volume, 0 to 100. Raises `ToolUnavailable`."""
         await self._do("set_property", "volume", round(volume, 2))
 
     async def over(self) -> str:
-        """Wait until it plays no more; why."""
+        """Wait until it plays no more, and return why."""
         await self.lost.wait()
         return self._why
 
     async def _do(self, *command: Any) -> None:
-        """Raises `ToolUnavailable`, if it is not done in time."""
+        """Send a command. Raises `ToolUnavailable` if it is not done in time."""
         await self._send(lambda number: wire.request(number, *command))
 
     async def _send(self, written: Callable[[int], bytes]) -> None:
@@ -232,14 +232,14 @@ class _MpvProcess:
             for line in lines:
                 self._take(bytes(line))
             if len(rest) > wire.LONGEST_LINE:
-                self._why = "mpv says nonsense"
+                self._why = "mpv sent too long a line"
                 return
 
     def _take(self, line: bytes) -> None:
         try:
             said = wire.said(line)
         except ValueError:
-            return  # it may talk of what is not known here
+            return  # the process may send messages that are not known here
         match said:
             case wire.MpvReply(number, error):
                 self._ready.set()
@@ -261,7 +261,10 @@ class _MpvProcess:
         self.scope.cancel("it does not start")
 
     async def _hear_complaints(self, program: trio.Process) -> None:
-        """Its last words, if it ends by itself; and it never waits for a reader."""
+        """Keep the last line on stderr, for an error report, and drain stdout.
+
+        Both are always read, so that the process never waits for a reader.
+        """
         assert program.stdout is not None
         assert program.stderr is not None
         async with trio.open_nursery() as nursery:

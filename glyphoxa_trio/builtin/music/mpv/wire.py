@@ -1,4 +1,4 @@
-"""What ``mpv`` is told and says: JSON, an object a line. Pure."""
+"""The messages to and from ``mpv``: JSON, an object a line. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 import attrs
 
 LONGEST_LINE: Final = 64 * 1024
-_POSITION: Final = 1  # our number of the position, which is observed
+_POSITION: Final = 1  # our number for the position, which is observed
 
-# Where its sound goes is found like this, and in the user's own mpv.conf.
+# The variables by which it finds its sound output and the user's own mpv.conf.
 _ENVIRONMENT: Final = (
     ("MPV_", "XDG_", "PULSE_", "PIPEWIRE_", "ALSA_", "JACK_", "DBUS_SESSION_")
 )  # fmt: skip
@@ -19,7 +19,7 @@ _ENVIRONMENT: Final = (
 
 @attrs.frozen
 class MpvReply:
-    """To the request of that number. ``error`` is empty if it was done."""
+    """The reply to the request with that number; ``error`` is empty if it succeeded."""
 
     number: int
     error: str
@@ -27,12 +27,12 @@ class MpvReply:
 
 @attrs.frozen
 class TrackStarted:
-    """Something is heard."""
+    """The track is heard."""
 
 
 @attrs.frozen
 class TrackEnded:
-    """The track is over. ``no_sound``: it is not the track's fault."""
+    """The track has ended. ``no_sound``: because of the sound output."""
 
     why: str
     no_sound: bool = False
@@ -42,7 +42,10 @@ Said = MpvReply | TrackStarted | TrackEnded
 
 
 def options(descriptor: int) -> list[str]:
-    """For one that plays nothing yet, and ends when nobody holds its socket."""
+    """Return the options for a process that plays nothing yet.
+
+    It ends when our end of its socket is closed.
+    """
     return [
         f"--input-ipc-client=fd://{descriptor}",
         "--idle=yes",
@@ -67,7 +70,7 @@ def request(number: int, *command: Any) -> bytes:
 
 
 def observe(number: int) -> bytes:
-    """Be told of the position: it goes on only while something is heard."""
+    """Ask for reports of the position: it advances only while something is heard."""
     return request(number, "observe_property", _POSITION, "time-pos")
 
 
@@ -76,10 +79,10 @@ def ignore(number: int) -> bytes:
 
 
 def said(line: bytes) -> Said | None:
-    """What a line says; None is nothing of interest.
+    """Parse a line; None if it is of no interest.
 
     Raises:
-      ValueError: for what is not its protocol.
+      ValueError: if it is not in mpv's protocol.
     """
     try:
         message = json.loads(line)
