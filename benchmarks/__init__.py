@@ -3,5 +3,6 @@
     python -m benchmarks                    all of them, one table
     python -m benchmarks.fan_out --runs 5   one of them
 
-`docs/performance.md` has the figures and says how to read them.
+`docs/performance.md` says how to read the figures, and
+`docs/performance-figures.md` has them all.
 """

@@ -33,7 +33,7 @@ Copper = Annotated[int, Field(description="The price in copper pieces.", ge=1)]
 
 
 class Tab(TypedDict):
-    """What a patron has had, and what it comes to."""
+    """A patron's items, and their sum."""
 
     patron: str
     items: list[str]

@@ -49,7 +49,7 @@ def pick(lines: Sequence[str], *about: str) -> str:
 
 
 def declared(seconds: float) -> dict[str, Any]:
-    """What a tool of so many seconds tells the runtime about its latency."""
+    """Return the metadata that declares a latency of so many seconds."""
     milliseconds = max(1, round(seconds * 1000))
     return {
         "glyphoxa/estimated_duration_ms": milliseconds,

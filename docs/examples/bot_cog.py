@@ -27,7 +27,7 @@ PHRASES = ("What does blinded mean?", "What does charmed mean?", "Good morning."
 
 
 class Context(Protocol):
-    """Where a command was given, and by whom."""
+    """The place and the author of a command."""
 
     author: str
 
@@ -35,7 +35,7 @@ class Context(Protocol):
 
 
 class Channel(Protocol):
-    """A voice channel, as far as one who speaks there hears it."""
+    """The part of a voice channel that one speaker hears."""
 
     async def send(self, text: str) -> None: ...
     async def play(self, pcm: bytes, rate: int) -> None: ...
@@ -43,8 +43,10 @@ class Channel(Protocol):
 
 
 class NpcCog:
-    """`!ask NPC words` is answered sentence by sentence; whoever speaks in the voice
-    channel is heard by ``host``, who answers them there."""
+    """Answer `!ask NPC words` sentence by sentence, and voices by ``host``.
+
+    An NPC named ``host`` hears the speakers in the voice channel and answers there.
+    """
 
     def __init__(self, runtime: aio.Runtime, *, host: str) -> None:
         self.runtime, self.host = runtime, host
@@ -66,7 +68,7 @@ class NpcCog:
             await ctx.send(f"({error})")
 
     def heard(self, author: str, pcm: bytes, channel: Channel) -> None:
-        """The voice hook: a frame of somebody's microphone, PCM16, mono.
+        """Take a frame of a speaker's microphone, PCM16, mono; this is the voice hook.
 
         On the loop: a receiver in a thread of its own calls it with
         ``loop.call_soon_threadsafe``.
@@ -78,7 +80,7 @@ class NpcCog:
         self.voices[author].hear(pcm)
 
     def played(self, author: str, ms: float) -> None:
-        """So much was played to this one since the beginning or the last stop."""
+        """Report how much was played to one speaker since the last stop."""
         if author in self.voices:
             self.voices[author].played(ms)
 
@@ -115,7 +117,7 @@ class NpcCog:
 
 
 class Chat:
-    """What stands for the library: one connection, and what happens on it."""
+    """A stand-in for the library: one connection, and its events."""
 
     def __init__(self, writer: asyncio.StreamWriter, author: str) -> None:
         self.writer, self.author = writer, author
@@ -173,7 +175,7 @@ async def main(port: int, *, voice: bool = False) -> None:
 
 
 async def demo() -> None:
-    """The chat as well: somebody asks, reads the answer, and goes."""
+    """Play the chat as well: a user asks, reads the answer, and leaves."""
 
     async def chat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked = {"kind": "message", "from": "Ann", "text": f"!ask Grey {PHRASES[0]}"}

@@ -1,4 +1,4 @@
-"""A table: several NPCs, two players, and whoever directs the scene.
+"""A table: several NPCs, two players, and a DM who directs the scene.
 
 python docs/examples/scene.py
 """

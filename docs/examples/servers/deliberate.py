@@ -1,4 +1,4 @@
-"""A council that is asked for advice, and answers in the time that there is.
+"""A council that is asked for advice, and answers in the time that is left.
 
     python docs/examples/servers/deliberate.py --pace 0.12
 
@@ -41,14 +41,14 @@ META = {"glyphoxa/estimated_duration_ms": 300}
 
 
 class Advice(TypedDict):
-    """What was said, and whether everybody had their say."""
+    """The opinions so far, and a flag that is true if all members have spoken."""
 
     opinions: list[str]
     complete: bool
 
 
 def council(pace: float, margin: float, *, heedless: bool) -> MCPServer[Any]:
-    """The server; each member takes ``pace`` seconds, an answer ``margin``."""
+    """Return the server; each member takes ``pace`` seconds, an answer ``margin``."""
     server: MCPServer[Any] = MCPServer("council")
 
     @server.tool(
