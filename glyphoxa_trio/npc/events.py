@@ -357,6 +357,8 @@ class LateResult(TurnEvent):
 
 
 class TurnEnd(StrEnum):
+    """The way a turn ended."""
+
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
     FAILED = "failed"

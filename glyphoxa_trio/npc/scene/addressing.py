@@ -48,6 +48,8 @@ class Why(StrEnum):
 
 @attrs.frozen
 class Addressed:
+    """The NPC that an utterance is for, and why."""
+
     npc: str
     why: Why
 
