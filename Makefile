@@ -6,7 +6,7 @@ PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
 
-.PHONY: demo test newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
+.PHONY: demo test docs pictures newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -69,6 +69,16 @@ bench: $(VENV)/.tests
 	$(BIN)/python -m benchmarks --runs=$(RUNS) \
 		--json build/bench/figures.json --report build/bench/report.html
 
+# The documentation site, into build/site; a link that leads nowhere is an error. Nothing
+# is fetched. The variable turns off an announcement of the theme's about its successor.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The pictures of the README: a turn, and a session of the demo on a terminal.
+pictures: $(VENV)/.tests
+	$(BIN)/python docs/pictures/turn.py
+	$(BIN)/python docs/pictures/session.py
+
 lint: $(VENV)/.develops
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -92,6 +102,10 @@ $(VENV)/.tests: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.develops: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.runs $(VENV)/.tests
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@ $(VENV)/.runs
 
 # The packages run on a Node of their own, so what npm's Node lacks does not matter.
 $(PEERS)/.installed: $(addprefix tests/peers/,package.json package-lock.json .npmrc)

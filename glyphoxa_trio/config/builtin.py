@@ -61,6 +61,8 @@ class FilesConfig:
 
 
 class SearchEngine(StrEnum):
+    """The search engine that the tool ``search`` asks."""
+
     SEARXNG = "searxng"
     BRAVE = "brave"
 

@@ -62,6 +62,8 @@ def private_address(self: Any, field: attrs.Attribute[Any], value: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class TrustConfig:
+    """Which external tools may be used without asking: all, or ``allow_tools``."""
+
     mode: TrustMode = TrustMode.LIMITED
     allow_tools: tuple[Text, ...] = ()
 

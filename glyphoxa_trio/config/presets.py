@@ -14,6 +14,8 @@ import attrs
 
 
 class Provider(StrEnum):
+    """The model server that is asked, or the protocol that it speaks."""
+
     OFFLINE = "offline"
     CHAT_COMPLETIONS = "chat_completions"
     ANTHROPIC = "anthropic"

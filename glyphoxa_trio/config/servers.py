@@ -30,6 +30,8 @@ from .problems import ConfigError
 
 
 class Transport(StrEnum):
+    """The way to a server: its pipes, or HTTP."""
+
     STDIO = "stdio"
     STREAMABLE_HTTP = "streamable-http"
 

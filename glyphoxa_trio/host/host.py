@@ -90,6 +90,8 @@ _PATIENCE = 2.0
 
 @attrs.frozen(kw_only=True)
 class HostStatistics:
+    """What a host has done so far, and the load of its parts."""
+
     executor: ExecutorStatistics
     flights: SharedTaskStatistics
     calibrator: MailboxStatistics

@@ -20,9 +20,13 @@ _OPTIONAL: Final = re.compile(r" \[[^\]]*\]")
 
 SKIPPED: Final = {
     "make test": "this is it",
+    "pip install .": "tests/packaging installs the wheel",
     "make peers": "it installs",
     "make newcomer": "it is this",
     "make conformance": "it is a part of CI by itself",
+    "make bench": "it measures, on a quiet machine",
+    "make docs": "it is a part of CI by itself",
+    "make pictures": "tests/site draws them",
     "make mutants": "five minutes",
     "make hostile": "many minutes",
     "make model": "it builds a server of models",

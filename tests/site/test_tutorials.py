@@ -1,0 +1,91 @@
+"""The tutorials are done as they stand: each in a folder of its own, its files written,
+its commands run, and what it shows of their output is what they print."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import trio
+
+from ..newcomer.support import environment
+from .walking import ROOT, TUTORIALS, missing, snippets, steps
+
+PAGES: Final = sorted(TUTORIALS.glob("*.md"))
+TIDY: Final = "trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT"
+"""Nothing that a block has started outlives it, also where the block fails."""
+
+LIMIT: Final = 300.0  # seconds for the commands of one block; it only ends what hangs
+NOT_RUN: Final = {
+    "pip install": "it is installed",
+    "ollama": "it needs Ollama",
+}
+"""Lines of commands that are not run, and why."""
+
+
+def test_there_is_one_for_each_reader() -> None:
+    assert [page.stem for page in PAGES] == [
+        "dungeon-master",
+        "game-developer",
+        "operator",
+        "tool-author",
+    ]
+
+
+def test_every_program_of_an_example_is_shown_or_linked() -> None:
+    """None of them lies there for nobody."""
+    pages = "".join(page.read_text() for page in PAGES)
+    for folder in ("inn", "herbs", "service"):
+        for path in (ROOT / "docs" / "examples" / folder).iterdir():
+            if path.suffix in (".py", ".yaml"):
+                assert f"{folder}/{path.name}" in pages, path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_tutorial_shows_is_linked_for_those_who_read_it_elsewhere(
+    page: Path,
+) -> None:
+    text = page.read_text()
+    for path, _ in snippets(page):
+        assert f"](../{path.removeprefix('docs/')})" in text, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
+    folder, home = tmp_path / "folder", tmp_path / "home"
+    folder.mkdir()
+    env = environment(home, COLUMNS="120", TERM="dumb")
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    here, printed = folder, ""
+    for step in steps(page):
+        if step.kind == "file":
+            (here / step.name).write_text(step.text + "\n")
+        elif step.kind == "shown":
+            assert not (lost := missing(step.text, printed)), (lost, printed)
+        else:
+            script = "\n".join(
+                line
+                for line in step.text.splitlines()
+                if not any(words in line for words in NOT_RUN)
+            )
+            with trio.fail_after(LIMIT):
+                ran = await trio.run_process(
+                    [shutil.which("bash") or "bash", "-ec", f"{TIDY}\n{script}"],
+                    cwd=here,
+                    env=env,
+                    stdin=b"",
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                )
+            printed = (ran.stdout + ran.stderr).decode()
+            assert ran.returncode == 0, (script, printed)
+            assert "Traceback" not in printed, (script, printed)
+            if moved := re.search(r"(?m)^cd (\S+)$", script):
+                here = here / moved[1]

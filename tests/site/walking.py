@@ -1,0 +1,96 @@
+"""Tutorials, read and done: files that are written, commands that are run, and what
+the page shows of their output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+ROOT: Final = Path(__file__).parents[2]
+TUTORIALS: Final = ROOT / "docs" / "tutorials"
+
+_BLOCK: Final = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n]*)\n"
+    r"(?P<text>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+_SNIPPET: Final = re.compile(
+    r'^--8<-- "(?P<path>[^":]+)(?::(?P<part>\w+))?"$', re.MULTILINE
+)
+_TITLE: Final = re.compile(r'title="([^"]+)"')
+_MARK: Final = re.compile(r"^ *# --8<-- \[.*\]\n", re.MULTILINE)
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+@attrs.frozen
+class Step:
+    """One thing that a reader does, or sees.
+
+    ``file``: write ``text`` under ``name``. ``run``: type ``text``. ``shown``: what the
+    commands before have printed.
+    """
+
+    kind: Literal["file", "run", "shown"]
+    text: str
+    name: str = ""
+
+
+def steps(page: Path) -> list[Step]:
+    """Everything that a tutorial has its reader do, in order."""
+    found: list[Step] = []
+    for block in _BLOCK.finditer(page.read_text()):
+        text = _SNIPPET.sub(_included, block["text"])
+        text = re.sub(rf"(?m)^{block['indent']}", "", text)
+        title = _TITLE.search(block["options"])
+        if block["language"] == "sh":
+            found.append(Step("run", text))
+        elif title:
+            found.append(Step("file", text, title[1]))
+        elif block["language"] == "text":
+            found.append(Step("shown", text))
+    return found
+
+
+def snippets(page: Path) -> list[tuple[str, str]]:
+    """The file, and the part of it, that each snippet of a page shows."""
+    found = _SNIPPET.finditer(page.read_text())
+    return [(each["path"], each["part"] or "") for each in found]
+
+
+def _included(snippet: re.Match[str]) -> str:
+    text = (ROOT / snippet["path"]).read_text()
+    if part := snippet["part"]:
+        _, begins, text = text.partition(f"# --8<-- [start:{part}]\n")
+        text, ends, _ = text.partition(f"# --8<-- [end:{part}]\n")
+        assert begins, f"{snippet[0]}: the file has no such part"
+        assert ends, f"{snippet[0]}: the part has no end"
+    return _MARK.sub("", text).rstrip("\n")
+
+
+def missing(shown: str, printed: str) -> list[str]:
+    """Lines of ``shown`` that were not ``printed``, in their order.
+
+    A number stands for any number, and … for anything.
+    """
+    rest = [" ".join(line.split()) for line in printed.splitlines()]
+    lost: list[str] = []
+    for line in filter(str.strip, shown.splitlines()):
+        pattern = re.compile(_pattern(" ".join(line.split())))
+        for at, candidate in enumerate(rest):
+            if pattern.fullmatch(candidate):
+                rest = rest[at + 1 :]
+                break
+        else:
+            lost.append(line)
+    return lost
+
+
+def _pattern(line: str) -> str:
+    parts = [
+        _NUMBER.sub(lambda _: r"\d+(?:\.\d+)?", re.escape(part).replace(r"\.", "."))
+        for part in line.split("…")
+    ]
+    return ".*".join(parts)
