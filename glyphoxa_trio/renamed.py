@@ -1,7 +1,7 @@
 """Old names of things that embedders import, kept for one version.
 
-A module says ``__getattr__ = renamed(__name__, Voice="VoiceStyle")``: the old name still
-works there, and warns. The names that stay are listed in CHANGELOG.md.
+A module says ``__getattr__ = renamed(__name__, Voice="VoiceStyle")``: the old name
+still works there, and warns. The names that stay are listed in CHANGELOG.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Connections to MCP servers: connect, list tools, call them, and restart lost servers.
 
-This package does not import the host that serves the tools: `open_server_pool` hands each
-server's tools to a callable. Importing it does not import the MCP SDK, which takes over
-a second to load; the SDK is loaded when the first session is opened.
+This package does not import the host that serves the tools: `open_server_pool` hands
+each server's tools to a callable. Importing it does not import the MCP SDK, which takes
+over a second to load; the SDK is loaded when the first session is opened.
 """
 
 from .approval_store import ToolApprovals

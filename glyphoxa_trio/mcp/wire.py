@@ -7,9 +7,9 @@ their answer wakes them. It promises more than the SDK's:
 * Cancelling a request takes effect at once. A request of which nothing was written is
   then not sent at all; otherwise ``notifications/cancelled`` is queued, and the caller
   does not wait until the pipe takes it.
-* When the connection ends, all requests end with it: with `RequestUnsent` if none of their
-  bytes was written, or certainly none was read, so that they may be sent again; with
-  `ConnectionEnded` otherwise.
+* When the connection ends, all requests end with it: with `RequestUnsent` if none of
+  their bytes was written, or certainly none was read, so that they may be sent again;
+  with `ConnectionEnded` otherwise.
 * Everything is limited: what waits to be written, and what `hearing` takes in.
 * A line too large for the loop is read by a `Condenser`, if it answers a request. A
   line too large for that ends its request, but not the connection.
@@ -192,8 +192,9 @@ class PipeDispatcher:
         Cancelling takes effect at once, and tells the server if the request was sent.
 
         Raises:
-          MCPError: the server's error, `ConnectionEnded`, `RequestUnsent`, `Unusable`, REQUEST_TIMEOUT,
-            or INVALID_PARAMS for what JSON cannot express or is too long.
+          MCPError: the server's error, `ConnectionEnded`, `RequestUnsent`, `Unusable`,
+            REQUEST_TIMEOUT, or INVALID_PARAMS for what JSON cannot express or is too
+            long.
           ValueError: if the caller's own ``request_id`` is not valid, or in use.
         """
         if not tracing():
@@ -243,8 +244,8 @@ class PipeDispatcher:
         request is settled.
 
         Raises:
-          MCPError: `RequestUnsent`, or INVALID_PARAMS for what JSON cannot express or is too
-            long.
+          MCPError: `RequestUnsent`, or INVALID_PARAMS for what JSON cannot express or
+            is too long.
         """
         request, key = self._sent(method, params, {}, settle)
         return partial(self._leave, request, key)

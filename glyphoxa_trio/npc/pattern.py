@@ -69,9 +69,9 @@ class PhrasePattern:
     def place(self, said: StemmedText, without: int = 0) -> int:
         """Return the first place of the phrase outside the words of ``without``, or 0.
 
-        The place is a number with a bit for each word, as in `StemmedText.places`. All places
-        where the next word may be are followed at once, so the work is bounded by the
-        phrase, however often its words are said.
+        The place is a number with a bit for each word, as in `StemmedText.places`. All
+        places where the next word may be are followed at once, so the work is bounded
+        by the phrase, however often its words are said.
         """
         places, keys, fillers, count = said
         for any_of in self.checked:

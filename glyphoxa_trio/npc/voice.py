@@ -6,11 +6,11 @@
             ...                         # play Speech, stop at Flush, pause at Hold
         voice.played(ms)                # as it is played
 
-The engines differ in their `MicrophoneInput`, which detects speech and makes turns of it. A voice
-delivers the events of all turns of its microphone, one at a time: an event counts as
-delivered once the next one is asked for, and a reader that does not ask slows the turns
-down, as with `Turn`. Above 300 lines, because what waits, what is played and what is
-held is one state.
+The engines differ in their `MicrophoneInput`, which detects speech and makes turns of
+it. A voice delivers the events of all turns of its microphone, one at a time: an event
+counts as delivered once the next one is asked for, and a reader that does not ask slows
+the turns down, as with `Turn`. Above 300 lines, because what waits, what is played and
+what is held is one state.
 """
 
 from __future__ import annotations

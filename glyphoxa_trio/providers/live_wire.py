@@ -1,8 +1,8 @@
 """The interface between a vendor's wire and the socket under it: messages, no I/O.
 
-A `VendorWire` implements one vendor's protocol for one socket: a codec and a state machine.
-It uses no socket, no task and no clock. The code that runs it (`live_socket`) passes in
-commands, messages and the time, and sends the frames. That order is the whole
+A `VendorWire` implements one vendor's protocol for one socket: a codec and a state
+machine. It uses no socket, no task and no clock. The code that runs it (`live_socket`)
+passes in commands, messages and the time, and sends the frames. That order is the whole
 interface::
 
     wire.opening(now)                  # once, after the upgrade

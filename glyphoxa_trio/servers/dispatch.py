@@ -61,7 +61,7 @@ class _Served:
 
 @attrs.define(eq=False, init=False)
 class Dispatch:
-    """The tools, resources and methods of a `ServerDefinition`, as answers to MCP requests.
+    """Answers to MCP requests from the tools and resources of a `ServerDefinition`.
 
     Args:
       flights: where handlers run, as tasks that callers may leave behind. Without it,

@@ -114,7 +114,7 @@ async def open_image_server(
 def _asked(
     request: ReceivedRequest, model: str | None, key: str | None, takes_format: bool
 ) -> ImageRequest:
-    """Parse a request. Raises `_ImageRefused` where the vendor's server would refuse it."""
+    """Parse a request, or raise `_ImageRefused` as the vendor's server does."""
     if request.path != "/v1/images/generations":
         raise _ImageRefused(404, f"no such path: {request.path}")
     if request.method != "POST":

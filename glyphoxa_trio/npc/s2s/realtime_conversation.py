@@ -2,8 +2,8 @@
 
 The conversation and its pending calls belong to the NPC's session: closing a socket
 loses neither. `machine`, which is pure, decides what happens; this module opens and
-reads the sockets (`RealtimeConversation.run`) and carries out what the machine decides. The methods
-return at once unless they are coroutines.
+reads the sockets (`RealtimeConversation.run`) and carries out what the machine decides.
+The methods return at once unless they are coroutines.
 
 Above 300 lines, because everything that can be asked of a conversation is in one place.
 """
@@ -214,8 +214,8 @@ class RealtimeConversation:
         """Tell the model something that no user said.
 
         Args:
-          line: a `TranscriptLine` that the model did not hear, or a text, which is sent as data
-            and has no speaker.
+          line: a `TranscriptLine` that the model did not hear, or a text, which is sent
+            as data and has no speaker.
           reply: whether the model should speak of it.
         """
         line = TranscriptLine("user", f"({line})") if isinstance(line, str) else line

@@ -1,8 +1,8 @@
 """Servers with OpenAI's chat completions API: Ollama, vLLM, llama.cpp, clouds.
 
-`ChatCompletions` is the model; `RequestOptions` holds the request's options and the model's
-abilities. The protocol is in `wire` and `assembler`, without I/O; `link` sends it over
-HTTP.
+`ChatCompletions` is the model; `RequestOptions` holds the request's options and the
+model's abilities. The protocol is in `wire` and `assembler`, without I/O; `link` sends
+it over HTTP.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Google's Gemini Live: a speech-to-speech model over one socket.
 
-`GeminiLive` is the model, `SessionOptions` holds its options, and `Profile` says what its
-family supports. The protocol is in `wire`, without I/O: `messages` builds messages,
+`GeminiLive` is the model, `SessionOptions` holds its options, and `Profile` says what
+its family supports. The protocol is in `wire`, without I/O: `messages` builds messages,
 `incoming` parses those that arrive, `turn` turns the model's turns into responses,
 `calls` keeps the calls made in them, and `hearing` the transcripts of the user.
 `schema` reduces the tools' schemas to what Gemini accepts.

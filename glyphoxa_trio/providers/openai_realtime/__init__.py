@@ -1,7 +1,7 @@
 """OpenAI Realtime (GA), and any server with this API: speech in, speech out.
 
-`OpenAIRealtime` is the model, and `SessionOptions` holds its options. The protocol is in
-`wire`, without I/O: `encoding` builds messages, `hearing` reads the user's speech,
+`OpenAIRealtime` is the model, and `SessionOptions` holds its options. The protocol is
+in `wire`, without I/O: `encoding` builds messages, `hearing` reads the user's speech,
 `responding` and `answers` the model's, `sequencer` keeps to one response at a time,
 `calls` answers each call once, and `complaints` reads errors. `link` connects it.
 """

@@ -1,8 +1,8 @@
 """The servers of ``glyphoxa serve``, one a module, imported when one is asked for.
 
 A module has ``add_options(parser)`` and ``open_offer(options)``, an async context
-manager that yields the `ServerDefinition`. For bad options it raises a `ValueError` that names
-them.
+manager that yields the `ServerDefinition`. For bad options it raises a `ValueError`
+that names them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Servers and tools that are made up, under the production code.
 
     scenery = Scenery(direct, {"oracle": oracle_tools})
-    async with open_runtime(config, llm=model, environment=scenery.environment()) as runtime:
+    environment = scenery.environment()
+    async with open_runtime(config, llm=model, environment=environment) as runtime:
         scenery.server("oracle").die()
 
 Everything between a session with a server and the events of a turn is the real

@@ -1,7 +1,8 @@
 """What is promised of a runtime, watched from outside while it runs.
 
     monitor = Monitor(config, scenery)
-    async with open_runtime(config, environment=monitor.environment(), llm=...) as runtime:
+    environment = monitor.environment()
+    async with open_runtime(config, environment=environment, llm=...) as runtime:
         with monitor.watching(runtime):
             ...
     monitor.closed(runtime)

@@ -113,7 +113,7 @@ class _Known:
 
 @attrs.frozen(eq=False)
 class _Past:
-    """A `SampleHistory` without a disk: what was measured before the recording began."""
+    """A `SampleHistory` without a disk: what earlier runs had measured."""
 
     lines: Iterable[Line]
 

@@ -1,8 +1,8 @@
 """One response of the fake Realtime model, as events.
 
 Events are sent at once, before anything else can happen. So a response is always ended
-between two events, by itself or from outside, and `FakeResponse.end` is the one place where
-open items are closed.
+between two events, by itself or from outside, and `FakeResponse.end` is the one place
+where open items are closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The allowed forms of messages: small checks that make up tables of fields.
 
 A `Shape` takes a value and its path, and returns the value as the server reads it. A
-value that does not fit raises `ShapeMismatch`, which says where, and in which way: the vendors
+value that does not fit raises `ShapeMismatch`, which says where, and in which way: the
+  vendors
 have a different answer to each.
 """
 

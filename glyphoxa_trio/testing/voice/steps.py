@@ -1,9 +1,9 @@
 """The steps of a fake speech-to-speech model's replies.
 
 A script is a list of replies, one per response of a conversation, of which the last one
-repeats for ever; or a function of the `ModelTurn`. A reply is one step or a list of steps,
-done in order. What a step leaves open (`Speak.upto_ms`, `SpokenCallTools.open`) stays open,
-so that the next step happens in the middle of it.
+repeats for ever; or a function of the `ModelTurn`. A reply is one step or a list of
+steps, done in order. What a step leaves open (`Speak.upto_ms`, `SpokenCallTools.open`)
+stays open, so that the next step happens in the middle of it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class UserSpeaks(ServerEvent):
 
     It begins ``after`` some seconds, during the steps that follow, or at once; it
     interrupts if the session is set so, lasts ``ms``, and is answered like speech.
-    ``late`` is that of `Transcription`. A session that does not detect turns hears none, and
-    neither does one that already hears speech.
+    ``late`` is that of `Transcription`. A session that does not detect turns hears
+    none, and neither does one that already hears speech.
     """
 
     text: str
