@@ -6,22 +6,31 @@ PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
 
-.PHONY: demo test docs pictures newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
+.PHONY: demo test test-all docs pictures newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
 	@$(BIN)/glyphoxa play config/tavern.yaml
 
-# Pass the tests. HYPOTHESIS_PROFILE=ci looks harder. In the order of their names: xdist
-# would leave the files with one long test for the end, where the other cores wait.
-# The ten slowest are named at the end; SELECT='not slow' leaves out what takes long.
-SELECT ?=
+# Pass the quick tests: at most 400 seconds of processor, which is some four minutes on
+# two cores. In the order of their names: xdist would leave the files with one long test
+# for the end, where the other cores wait. The ten slowest are named at the end.
+# Tests start hundreds of processes, and each would compile the package again.
+SELECT ?= not slow
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n logical \
+	--dist loadfile --no-loadscope-reorder --durations=10
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder \
-		--durations=10 $(if $(SELECT),-m '$(SELECT)')
+	$(PYTEST) -m '$(SELECT)'
+
+# Pass all tests, with more random examples, and start every process that the quick
+# tests fork: a quarter of an hour. HYPOTHESIS_PROFILE=ci looks harder still.
+test-all: export HYPOTHESIS_PROFILE ?= whole
+test-all: export GLYPHOXA_STARTS ?= fresh
+test-all: $(VENV)/.tests
+	$(PYTEST)
 
 # The newcomer's robot, the mine field and the walk through the README at their full
-# length: `make test` has the short form.
+# length: `make test-all` has the short form.
 newcomer: $(VENV)/.tests peers
 	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long \
 		$(BIN)/python -m pytest -q --durations=10 tests/newcomer
@@ -32,7 +41,7 @@ ONLY ?=
 hostile: $(VENV)/.tests
 	$(BIN)/python -m tests.mcp.hostile 3 $(ONLY)
 
-# 200,000 messages of nonsense for each transport, ten times what `make test` has.
+# 200,000 messages of nonsense for each transport, ten times what `make test-all` has.
 # FUZZ_SEED=7 does one again that was printed.
 fuzz: $(VENV)/.tests
 	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=ci \
@@ -48,7 +57,7 @@ replays: $(VENV)/.tests
 	$(BIN)/python -m tests.simulation.replays
 
 # Other people's MCP servers and clients and the conformance suite, as pinned. Needs
-# npm. With them, `make test` runs tests/peers, too.
+# npm. With them, the tests of tests/peers run, too.
 peers: $(PEERS)/.installed $(EARLIER)/.installed
 
 # The official conformance suite against our client and our servers:

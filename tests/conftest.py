@@ -4,19 +4,27 @@ and a state folder that is nobody's: what one run remembers must not help anothe
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-settings.register_profile("dev", max_examples=50, deadline=None)
-# As much as fits into a quarter of an hour with all the rest. Each run tries others.
+from . import forked
+
+# For `make test`, which is run many times a day: each run tries others.
+settings.register_profile("dev", max_examples=20, deadline=None)
+# For `make test-all`.
+settings.register_profile("whole", max_examples=50, deadline=None)
+# As much as fits into a quarter of an hour with all the rest.
 settings.register_profile(
     "ci",
     max_examples=100,
@@ -41,6 +49,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what the suite itself is made of out of the way of Python's collector.
+
+    Thirteen thousand tests and all that they import are two million objects. A full
+    collection looks at each of them, which takes a second, and many tests ask for one.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        freeze()
+
+
+def freeze() -> None:
+    """Whoever unfreezes, calls this in the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    forked.close()
+
+
 SLOW = 5.0  # seconds
 
 
@@ -56,6 +89,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"slower than {SLOW:g} s, and not marked as slow")
         for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True):
             terminalreporter.line(f"{unmarked[test]:.1f} s  {test}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def machine_certificates() -> Generator[None]:
+    """Read the certificates of the machine once: every client does, and it takes as
+    long as many a whole test."""
+    read = httpcore2.default_ssl_context
+    kept: list[ssl.SSLContext] = []
+
+    def once(*, _trust_env: bool = True) -> ssl.SSLContext:
+        if _trust_env and {"SSL_CERT_FILE", "SSL_CERT_DIR"} & {*os.environ}:
+            return read(_trust_env=_trust_env)
+        if not kept:
+            kept.append(read(_trust_env=_trust_env))
+        return kept[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", once)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,8 @@ from benchmarks.common import (
 from benchmarks.report import page
 
 ROOT = Path(__file__).parents[1]
+# They stand for the others in `make test`.
+QUICK = {"import_time", "storm", "turn"}
 
 
 def _constant(quick: bool) -> list[Figure]:
@@ -44,7 +46,13 @@ def test_every_script_is_part_of_the_whole() -> None:
     assert sorted(NAMES) == sorted(scripts)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in NAMES
+    ],
+)
 def test_a_script_runs_and_reports_its_figures(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", "--runs=1"],

@@ -69,11 +69,23 @@ SAYS = {
 NEED_ESPEAK = {"talk.py"}
 
 
+# Each takes more than two seconds of processor.
+SLOW = {"bot_cog.py", "scene.py", "tables.py", "talk.py"}
+
+
 def test_every_example_is_expected_to_say_something() -> None:
     assert {path.name for path in EXAMPLES} == SAYS.keys()
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path, id=path.name, marks=pytest.mark.slow if path.name in SLOW else ()
+        )
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_runs(
     path: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -134,6 +146,7 @@ def node() -> None:
     pytest.skip("node is not installed")
 
 
+@pytest.mark.slow
 async def test_the_servers_of_the_examples_say_their_tiers_themselves(
     node: None,
 ) -> None:  # G20, G42

@@ -87,8 +87,8 @@ class SqliteRecords:
 
     def active_session(self, campaign_id: str) -> GameSession | None:
         rows = self._connection.execute(
-            f"{_SELECT[GameSession]} where campaign_id = ? and status = '{SessionStatus.ACTIVE}'",
-            (campaign_id,),
+            f"{_SELECT[GameSession]} where campaign_id = ? and status = ?",
+            (campaign_id, SessionStatus.ACTIVE.value),
         )
         return next((record for _, record in self._records(GameSession, rows)), None)
 

@@ -60,7 +60,9 @@ def program(mode: Mode, end: End) -> Generator[Program]:
             process.kill()
 
 
-@pytest.mark.parametrize("end", ["forgets", "closes"])
+@pytest.mark.parametrize(
+    "end", ["forgets", pytest.param("closes", marks=pytest.mark.slow)]
+)
 def test_a_loop_that_nobody_ends(mode: Mode, end: End) -> None:
     with program(mode, end) as one:
         status, errors = one.ended()
@@ -75,7 +77,9 @@ def test_a_program_that_exits_from_a_task(mode: Mode) -> None:
         assert one.ended() == (3, "")
 
 
-@pytest.mark.parametrize("times", [1, 2, 8])
+@pytest.mark.parametrize(
+    "times", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 8))]
+)
 def test_a_program_that_is_interrupted(mode: Mode, times: int) -> None:
     """As often as somebody is impatient. A second Ctrl-C ends `asyncio.run` itself, and
     what it was waiting for ends all the same."""

@@ -29,6 +29,7 @@ from .support import (
     RESISTS,
     environment,
     is_dead,
+    patiently,
     reports,
     run,
     seer,
@@ -40,17 +41,11 @@ KEY = "sk-the-key-that-nobody-may-see"
 
 async def ask(
     *words: str | Path, **env: str
-) -> tuple[subprocess.CompletedProcess[bytes], str, str]:
+) -> tuple[subprocess.CompletedProcess[str], str, str]:
     """A run beside a model server of this process; with its output as text."""
     with trio.fail_after(LIMIT):
-        done = await trio.run_process(
-            [str(COMMAND), "ask", *map(str, words)],
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-            env=environment(**env),
-        )
-    return done, done.stdout.decode(), done.stderr.decode()
+        done = await trio.to_thread.run_sync(lambda: run("ask", *words, env=env))
+    return done, done.stdout, done.stderr
 
 
 def events(text: str) -> list[dict[str, Any]]:
@@ -193,7 +188,9 @@ def test_a_signal_leaves_in_order_and_leaves_no_process(
             pids = [told.expect("started"), told.expect("child")]
             told.expect("called ponder")
             asking.send_signal(number)
-            _, said = asking.communicate(timeout=RESISTS)
+            _, said = patiently(
+                lambda within: asking.communicate(timeout=within), RESISTS
+            )
         finally:
             asking.kill()
     assert asking.returncode == 130

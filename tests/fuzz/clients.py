@@ -177,7 +177,6 @@ def _measured(told: Told) -> Iterator[None]:
     finally:
         gc.callbacks.remove(told.stalls.collect)
         trio.lowlevel.remove_instrument(told.stalls)
-        gc.unfreeze()
         logging.disable(kept)
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 # A server with one tool, whose schemas and answer are in a file.
 SERVER = """
 import json, sys
@@ -102,6 +104,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 def test_schemas_hold_neither_the_process_nor_other_servers(tmp_path: Path) -> None:
     tools: dict[str, tuple[dict[str, Any], Any]] = {}
     for number, (schema, answer) in enumerate(OUTPUTS.values()):

@@ -62,6 +62,7 @@ class Flow:
     long: bool = False  # takes the way of another one, so not in CI
     refused: bool = False  # the command says no to it
     few: bool = False  # it takes long with hundreds of tools, and learns no more
+    quick: bool = False  # stands for the others in `make test`
 
 
 FLOWS: Final = {
@@ -72,11 +73,13 @@ FLOWS: Final = {
         [["play", "{table}", "--log-json", "log", "--metrics", "0"]],
         lines=(*TALK, *COMMANDS, *TALK),
         limited=True,
+        quick=True,
     ),
     "play, and talk, for the second time": Flow([["play", "{table}"]] * 2, lines=TALK),
     "ask": Flow([["ask", "{table}", "Glo", "Good evening."]], long=True),
     "ask for every event, in a deep turn": Flow(
-        [["ask", "{table}", "Nam", "Good evening.", "--json", "--tier", "deep"]]
+        [["ask", "{table}", "Nam", "Good evening.", "--json", "--tier", "deep"]],
+        quick=True,
     ),
     "tools": Flow(
         [["tools", "{table}"], ["tools", "{table}", "--npc", "Nam", "--tier", "fast"]]
@@ -105,7 +108,7 @@ FLOWS: Final = {
         ],
         lines=TALK,
     ),
-    "mcp list": Flow([["mcp", "list", "--config", "{table}"]]),
+    "mcp list": Flow([["mcp", "list", "--config", "{table}"]], quick=True),
     "mcp test": Flow(
         [["mcp", "test", name, "--config", "{table}"] for name in ("nobody", "named")],
     ),
@@ -146,8 +149,19 @@ def test_the_field_has_mines_of_every_kind() -> None:  # G21, N29
     assert sum(map(is_open, TOOLS)) == 12
 
 
-@pytest.mark.parametrize("trust", ["full", "limited"])
-@pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
+@pytest.mark.parametrize(
+    ("flow", "trust"),
+    [
+        pytest.param(
+            flow,
+            trust,
+            id=f"{name}-{trust}",
+            marks=() if flow.quick and trust == "full" else pytest.mark.slow,
+        )
+        for name, flow in FLOWS.items()
+        for trust in ("full", "limited")
+    ],
+)
 async def test_no_command_steps_on_a_mine(
     flow: Flow, trust: str, tmp_path: Path
 ) -> None:

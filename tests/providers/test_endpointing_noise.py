@@ -51,7 +51,13 @@ def found(audio: bytes, how: Endpointing = SILERO) -> list[tuple[float, float]]:
     return when
 
 
-@pytest.mark.parametrize("noise", STEADY)
+@pytest.mark.parametrize(
+    "noise",
+    [
+        name if number == 0 else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(STEADY)
+    ],
+)
 def test_what_a_table_sounds_like_is_nobody_who_speaks(noise: str) -> None:
     audio = pcm(STEADY[noise](LENGTH))
     assert found(audio) == []
@@ -60,7 +66,9 @@ def test_what_a_table_sounds_like_is_nobody_who_speaks(noise: str) -> None:
 
 
 @pytest.mark.usefixtures("espeak")
-@pytest.mark.parametrize("voices", [12, 14, 20])
+@pytest.mark.parametrize(
+    "voices", [12, *(pytest.param(n, marks=pytest.mark.slow) for n in (14, 20))]
+)
 async def test_a_crowd_is_nobody_who_speaks(voices: int) -> None:
     assert found(pcm(await crowd(LENGTH, voices))) == []
 

@@ -1,4 +1,7 @@
-"""Python's collector of garbage: left alone, or held and given back as it was."""
+"""Python's collector of garbage: left alone, or held and given back as it was.
+
+Each collection here looks at all that the suite is made of, which takes a second.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from glyphoxa_trio.runtime.collector import (
     collecting,
 )
 
+from ..conftest import freeze
 from ..npc.support import ScriptedLLM
 
 PLAIN = (700, 10, 10)
@@ -34,6 +38,13 @@ CONFIG = Config(
     mcp=McpConfig(remember=False),
     calibration=CalibrationConfig(at_start=False),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_heap() -> Generator[None]:
+    gc.unfreeze()  # what the suite is made of
+    yield
+    freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +93,7 @@ async def test_a_library_touches_nothing(autojump_clock: MockClock) -> None:
         assert held() == (PLAIN, False)
 
 
+@pytest.mark.slow
 async def test_full_collections_are_kept_away_before_any_server_starts(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +111,7 @@ async def test_full_collections_are_kept_away_before_any_server_starts(
     assert seen == [SETTLED]
 
 
+@pytest.mark.slow
 async def test_what_was_frozen_by_somebody_else_stays_theirs(
     autojump_clock: MockClock,
 ) -> None:
@@ -112,6 +125,7 @@ async def test_what_was_frozen_by_somebody_else_stays_theirs(
 
 
 @pytest.mark.parametrize("lives", [(1.0, 2.0), (2.0, 1.0)])
+@pytest.mark.slow
 async def test_of_several_runtimes_the_last_one_puts_it_back(
     lives: tuple[float, float], autojump_clock: MockClock
 ) -> None:
@@ -136,6 +150,7 @@ async def test_it_is_put_back_when_opening_fails(autojump_clock: MockClock) -> N
     assert held() == (PLAIN, False)
 
 
+@pytest.mark.slow
 async def test_it_is_put_back_when_the_block_fails(autojump_clock: MockClock) -> None:
     with pytest.raises(KeyError):
         async with open_runtime(CONFIG, llm=ScriptedLLM([]), collector="settle"):
@@ -143,6 +158,7 @@ async def test_it_is_put_back_when_the_block_fails(autojump_clock: MockClock) ->
     assert held() == (PLAIN, False)
 
 
+@pytest.mark.slow
 async def test_thresholds_that_somebody_set_meanwhile_are_left_to_them(
     autojump_clock: MockClock,
 ) -> None:
@@ -157,6 +173,7 @@ async def test_another_word_is_refused() -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_full_collections_come_when_nobody_talks_and_free_what_was_frozen(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +197,7 @@ async def test_full_collections_come_when_nobody_talks_and_free_what_was_frozen(
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_there_is_no_full_collection_without_garbage_to_look_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +214,7 @@ async def test_there_is_no_full_collection_without_garbage_to_look_for(
             gc.enable()
 
 
+@pytest.mark.slow
 async def test_no_runtime_collects_while_another_one_talks(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +236,7 @@ async def test_no_runtime_collects_while_another_one_talks(
 
 
 @pytest.mark.parametrize("how", ["leave", "freeze"])
+@pytest.mark.slow
 async def test_a_runtime_that_does_not_collect_is_asked_before_another_does(
     how: Collector, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +258,7 @@ async def test_a_runtime_that_does_not_collect_is_asked_before_another_does(
     assert collector._PROCESS.idle == []
 
 
+@pytest.mark.slow
 def test_the_command_settles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

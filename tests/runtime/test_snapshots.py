@@ -209,7 +209,7 @@ def evening(
     return [(x.messages, x.tools) for x in llm.requests], heard, ends
 
 
-@settings(max_examples=50)
+@settings(max_examples=min(50, settings().max_examples))
 @given(EVENING)
 def test_nobody_notices_that_a_session_was_set_aside(
     steps: list[tuple[tuple[str, str], str, str]],
@@ -217,7 +217,7 @@ def test_nobody_notices_that_a_session_was_set_aside(
     assert evening(steps, with_room(1)) == evening(steps, with_room(1000))
 
 
-@settings(max_examples=50)
+@settings(max_examples=min(50, settings().max_examples))
 @given(EVENING)
 def test_a_session_goes_on_from_its_bytes(
     steps: list[tuple[tuple[str, str], str, str]],

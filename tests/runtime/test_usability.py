@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
@@ -37,8 +36,9 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.usability import Usability, Use
 from glyphoxa_trio.tools.window import SampleKind
 
+from ..cli.support import run
+
 SERVER = Path(__file__).parent / "servers" / "hours.py"
-COMMAND = Path(sys.executable).with_name("glyphoxa")
 LIMIT = 30.0
 READS = {"readOnlyHint": True, "openWorldHint": False}
 
@@ -141,11 +141,9 @@ class Table:
 
 
 async def command(*words: str) -> str:
-    done = await trio.run_process(
-        [COMMAND, *words], capture_stdout=True, capture_stderr=True, check=False
-    )
+    done = await trio.to_thread.run_sync(lambda: run(*words))
     assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return done.stdout.decode()
+    return done.stdout
 
 
 async def remember(table: Table, key: str, *seconds: float) -> None:

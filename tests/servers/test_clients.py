@@ -62,7 +62,13 @@ def _spec(name: str, entry: Mapping[str, Any]) -> ServerSpec:
     return ServerSpec(name=name, command=tuple(words))
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "opencode.jsonc" else pytest.param(name, marks=pytest.mark.slow)
+        for name in FORMS
+    ],
+)
 async def test_what_a_sample_names_is_there(name: str, tmp_path: Path) -> None:  # F15
     servers = servers_of(name, {"GLYPHOXA_SERVE_TOKEN": TOKEN})
     home = {"XDG_DATA_HOME": str(tmp_path)}

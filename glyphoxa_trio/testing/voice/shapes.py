@@ -2,8 +2,7 @@
 
 A `Shape` takes a value and its path, and returns the value as the server reads it. A
 value that does not fit raises `ShapeMismatch`, which says where, and in which way: the
-  vendors
-have a different answer to each.
+vendors have a different answer to each.
 """
 
 from __future__ import annotations

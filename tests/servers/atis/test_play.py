@@ -44,6 +44,7 @@ def feed_with_weather() -> str:
     return bulletin(*(observed(9, icao, "CAVOK") for icao in ("ENGM", "ENBR")))
 
 
+@pytest.mark.slow
 async def test_the_tower_of_the_example_says_the_weather() -> None:  # A15, A53
     async with open_feed(feed_with_weather()) as feed:
         with trio.fail_after(LIMIT):

@@ -32,6 +32,7 @@ from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
 from glyphoxa_trio.servers.http.options import HttpOptions
 from glyphoxa_trio.servers.http.serving import open_listening
 
+from ...cli.support import slower
 from .driver import Served
 from .notes import Notes
 
@@ -176,7 +177,13 @@ SPELLINGS = (
 )
 
 
-@pytest.mark.parametrize("line", SPELLINGS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        line if line == SPELLINGS[0] else pytest.param(line, marks=pytest.mark.slow)
+        for line in SPELLINGS
+    ],
+)
 async def test_the_command_line_of_the_seed_serves_its_curl_lines(
     line: str, tmp_path: Path
 ) -> None:
@@ -264,6 +271,7 @@ async def test_clients_of_both_ways_of_speaking_work_at_once() -> None:
 
 
 async def test_a_server_that_is_told_to_stop_finishes_what_it_does() -> None:
+    asleep = 1.5 * max(1.0, slower())  # until all below has been asked
     with trio.fail_after(60):
         async with open_server(*NOTES, "--drain", "30") as server:
             async with httpx2.AsyncClient(timeout=30) as client:
@@ -277,7 +285,7 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does() -> None:
                             await client.post(
                                 server.url,
                                 headers=JSON,
-                                content=call("sleep", seconds=1.5),
+                                content=call("sleep", seconds=asleep),
                             )
                         )
 
