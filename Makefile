@@ -71,7 +71,7 @@ conformance: $(PEERS)/.installed $(VENV)/.tests
 model: $(VENV)/.tests $(REAL)/.installed
 	$(BIN)/python -m tests.real_model
 
-# Every figure of docs/performance.md, on this machine, into build/bench: JSON and one
+# Every figure of docs/performance-figures.md, on this machine, into build/bench: JSON and one
 # page with plots. RUNS=1 is quicker and less sure.
 RUNS ?= 3
 bench: $(VENV)/.tests
