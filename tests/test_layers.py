@@ -34,6 +34,8 @@ HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
 BELOW = {
     "apart",
     "errors",
+    "extras",
+    "lazy",
     "process",
     "quiet",
     "secret",
@@ -180,6 +182,7 @@ def test_importing_it_imports_nothing_heavy(
 ) -> None:
     code = (
         f"import sys, {', '.join(imports)}; from glyphoxa_trio import open_runtime;"
+        "import glyphoxa_trio.runtime.wiring;"
         f"print(*[name for name in {HEAVY + also!r} if name in sys.modules])"
     )
     loaded = subprocess.run(

@@ -5,24 +5,58 @@ async with open_runtime("config/tavern.yaml") as runtime:
         async for event in turn:
             ...
 
-`opening` wires the rooms, `runtime` is what an embedder holds, `cast` owns the NPCs'
-sessions, `publisher` hands servers' tools to the host, `generations` goes over to
-another configuration while all of it runs, `world` is what a rehearsal replaces.
+`opening` has `open_runtime`, and `wiring` what it opens; `runtime` is what an embedder
+holds, `cast` owns the NPCs' sessions, `publisher` hands servers' tools to the host,
+`generations` goes over to another configuration while all of it runs, `world` is what a
+rehearsal replaces. A name is imported when it is first used: an embedder has
+`open_runtime` at once, and the rest when it is called.
 """
 
-from .collector import Collector
-from .config_reload import Reloaded
-from .environment import Environment
-from .given import NotOnTrio
-from .idle_sessions import MemoryStore, SessionStore, StoreFull
-from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
-from .opening import open_runtime
-from .overload import Overload, OverloadStatistics
-from .runtime import Runtime, RuntimeClosed
-from .session import Session
-from .session_registry import UnknownNpc, find_npc
-from .session_state import SessionEnded, TooManySessions
-from .snapshot import SessionSnapshot, SnapshotRefused
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .collector import Collector
+    from .config_reload import Reloaded
+    from .environment import Environment
+    from .idle_sessions import MemoryStore, SessionStore, StoreFull
+    from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
+    from .opening import NotOnTrio, open_runtime
+    from .overload import Overload, OverloadStatistics
+    from .runtime import Runtime, RuntimeClosed
+    from .session import Session
+    from .session_registry import UnknownNpc, find_npc
+    from .session_state import SessionEnded, TooManySessions
+    from .snapshot import SessionSnapshot, SnapshotRefused
+else:
+    from glyphoxa_trio.lazy import lazy_names
+
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "Collector": "collector",
+            "MemoryStore": "resting",
+            "NotOnTrio": "opening",
+            "Overload": "overload",
+            "OverloadBegan": "lateness",
+            "OverloadEnded": "lateness",
+            "OverloadEvent": "lateness",
+            "OverloadStatistics": "overload",
+            "Reloaded": "generations",
+            "Runtime": "runtime",
+            "RuntimeClosed": "runtime",
+            "Session": "session",
+            "SessionEnded": "tables",
+            "SessionSnapshot": "snapshot",
+            "SessionStore": "resting",
+            "SnapshotRefused": "snapshot",
+            "StoreFull": "resting",
+            "TooManySessions": "tables",
+            "UnknownNpc": "cast",
+            "World": "world",
+            "find_npc": "cast",
+            "open_runtime": "opening",
+        },
+    )
 
 __all__ = [
     "Collector",
