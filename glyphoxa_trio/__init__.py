@@ -1,11 +1,12 @@
 """NPCs with tools that never hold the table longer than their latency tier allows.
 
-The dozen names an embedder needs. Importing this imports neither the MCP SDK,
-nor an HTTP client, nor a YAML reader: those come when they are used.
+The names an embedder needs. Each is imported when it is first used, so that
+``from glyphoxa_trio import open_runtime`` takes little longer than ``import trio``.
+Calling it imports the rest, and the MCP SDK, the HTTP client and the YAML reader as far
+as the configuration needs them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .config import Config, ConfigError, load_config
@@ -18,45 +19,33 @@ if TYPE_CHECKING:
     from .tools.outcome import Outcome
     from .tools.tier import Tier
 
-_HOME: Final = {
-    "CallContext": "tools.definition",
-    "Config": "config",
-    "ConfigError": "config",
-    "GlyphoxaError": "errors",
-    "Npc": "npc",
-    "Outcome": "tools.outcome",
-    "Runtime": "runtime",
-    "Session": "runtime",
-    "Tier": "tools.tier",
-    "Tool": "tools.definition",
-    "ToolError": "tools.definition",
-    "Turn": "npc",
-    "TurnDone": "npc",
-    "load_config": "config",
-    "open_host": "host",
-    "open_runtime": "runtime",
-    "tool": "tools.decorate",
-}
+else:
+    from .lazy import lazy_names
 
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "CallContext": "tools.definition",
+            "Config": "config",
+            "ConfigError": "config",
+            "GlyphoxaError": "errors",
+            "Npc": "npc",
+            "Outcome": "tools.outcome",
+            "Runtime": "runtime",
+            "Session": "runtime",
+            "Tier": "tools.tier",
+            "Tool": "tools.definition",
+            "ToolError": "tools.definition",
+            "Turn": "npc",
+            "TurnDone": "npc",
+            "load_config": "config",
+            "open_host": "host",
+            "open_runtime": "runtime",
+            "tool": "tools.decorate",
+        },
+    )
 
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: who wants one room does not pay for all."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("glyphoxa-trio")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*_HOME, "__version__"})
-
-
-__version__: str
+__version__ = "0.1.0"
 __all__ = [
     "CallContext",
     "Config",

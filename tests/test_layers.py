@@ -35,6 +35,8 @@ HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
 BELOW = {
     "apart",
     "errors",
+    "extras",
+    "lazy",
     "process",
     "quiet",
     "renamed",
@@ -182,6 +184,7 @@ def test_importing_it_imports_nothing_heavy(
 ) -> None:
     code = (
         f"import sys, {', '.join(imports)}; from glyphoxa_trio import open_runtime;"
+        "import glyphoxa_trio.runtime.wiring;"
         f"print(*[name for name in {HEAVY + also!r} if name in sys.modules])"
     )
     loaded = subprocess.run(

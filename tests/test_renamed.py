@@ -19,7 +19,6 @@ OLD = [
     ("observability", "Output", "LogOutput"),
     ("providers.s2s", "Line", "TranscriptLine"),
     ("providers.speech", "Voice", "VoiceStyle"),
-    ("runtime", "World", "Environment"),
     ("testing.gemini_server", "Turn", "ModelTurn"),
     ("testing.http_server", "Status", "StatusReply"),
     ("testing.image_server", "ImageServer", "FakeImageServer"),

@@ -14,11 +14,9 @@ from glyphoxa_trio.actors import SupervisionEvent
 from glyphoxa_trio.config import Approve, Config
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.npc import ApprovalRequest
-from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
-from glyphoxa_trio.runtime.environment import REAL
 from glyphoxa_trio.tools.definition import Tool
 
 from . import tools as adapted
@@ -41,7 +39,7 @@ def open_runtime(
     s2s: S2S | None = None,
     approver: Callable[[ApprovalRequest], Awaitable[bool]] | None = None,
     approvals: bool = False,
-    approval_timeout: float = APPROVAL_TIMEOUT,
+    approval_timeout: float = 30.0,
     approve_servers: bool | Approve = False,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
@@ -52,7 +50,7 @@ def open_runtime(
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: native.SessionStore | None = None,
     collector: native.Collector = "leave",
-    environment: native.Environment = REAL,
+    environment: native.Environment | None = None,
 ) -> AbstractAsyncContextManager[Runtime]:
     """Everything a configuration describes, running beside this asyncio loop.
 

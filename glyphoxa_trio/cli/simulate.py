@@ -14,6 +14,7 @@ from rich.text import Text
 
 from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.extras import require
 from glyphoxa_trio.simulation.report import as_json
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.seen import Simulated, Spread
@@ -42,6 +43,11 @@ def run_simulation(
     pictures: Path | None,
 ) -> int:
     """Survey in real time, then simulate on virtual time; 2 for a bad script."""
+    try:
+        if pictures is not None:
+            require("drawing pictures", "pictures")  # before anything is simulated
+    except GlyphoxaError as error:
+        return complain(error)
     found: list[tuple[Config, Rehearsal, Survey]] = []
 
     async def prepare() -> int:

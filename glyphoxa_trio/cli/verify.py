@@ -21,6 +21,7 @@ import trio
 
 from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.extras import require
 from glyphoxa_trio.runtime.assembly import measurements_of
 from glyphoxa_trio.simulation.plans import record
 from glyphoxa_trio.simulation.script import Rehearsal
@@ -60,6 +61,10 @@ def verify(
     in_json: bool,
 ) -> int:
     """Survey in real time, then look on virtual time; 1 if anything is wrong."""
+    try:
+        require("glyphoxa verify", "verify")  # before a server is started for it
+    except GlyphoxaError as error:
+        return complain(error)
     found: list[tuple[Config, VerifyInputs]] = []
 
     async def prepare() -> int:

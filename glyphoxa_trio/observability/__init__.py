@@ -1,6 +1,6 @@
-"""What a runtime does, for those who watch it: structured logs, metrics, telemetry.
+"""Structured logs, metrics, telemetry and recordings of a runtime.
 
-Subscribes to the events of the other rooms; none of them knows of this one.
+This package subscribes to the events of the others; none of them imports it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
-"""A registry over HTTP, for whoever scrapes it: on loopback, and a page of its own.
+"""A registry over HTTP, for a scraper on this machine, at one path.
 
 One request a connection, which suits a scrape every fifteen seconds: there is no
 idle connection to keep, and each has an end. What Prometheus' library writes, it
-writes in a worker thread. Anybody on this machine may read it, so there is nothing
-in it that nobody may know; a page of the web that a browser here shows may not,
-whatever name it gives to this address (D25).
+writes in a worker thread. Every user of this machine may read it, so it has nothing
+secret in it. A web page that a browser on this machine shows may not read it, whatever
+name it gives to this address.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 MOST_CLIENTS: Final = 8
-_MOST_REFUSED: Final = 32  # who are told why, at a time; beyond that nobody is
+_MOST_REFUSED: Final = 32  # refused clients that are told why, at a time
 PATIENCE: Final = 10.0  # seconds for a client to ask, and again to take its answer
 _GOODBYE: Final = 1.0  # seconds to hear out a client that has its answer
-_RECEIVE: Final = 64 * 1024  # bytes at a time, and of a body that nobody wants
-_HEARD_OUT: Final = 1024 * 1024  # bytes more, of whoever has it
+_RECEIVE: Final = 64 * 1024  # bytes at a time, and of a body that is not read
+_HEARD_OUT: Final = 1024 * 1024  # bytes more, of a client that has its answer
 _HERE: Final = r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
 _HOST: Final = re.compile(_HERE, re.IGNORECASE)
 _ORIGIN: Final = re.compile(f"https?://{_HERE}", re.IGNORECASE)
@@ -68,7 +68,7 @@ async def open_exposition(
             nursery.start_soon(trio.serve_listeners, desk.attend, listeners)
             port = listeners[0].socket.getsockname()[1]
             yield f"http://127.0.0.1:{port}{PATH}"
-            nursery.cancel_scope.cancel("nobody is served any more")
+            nursery.cancel_scope.cancel("the block was left")
 
 
 @attrs.frozen
@@ -98,7 +98,7 @@ class _Desk:
 
     _registry: CollectorRegistry
     _clients: int = attrs.field(default=0, init=False)
-    # One scrape at a time, in a thread that is nobody else's.
+    # One scrape at a time, in a thread of its own.
     _writing: trio.CapacityLimiter = attrs.field(
         factory=lambda: trio.CapacityLimiter(1), init=False
     )
@@ -168,11 +168,11 @@ class _MetricsClient:
     _wants_head: bool = attrs.field(default=False, init=False)
 
     async def request(self) -> h11.Request:
-        """The request, when all of it is here.
+        """Read the request, until all of it is here.
 
         Raises:
           h11.RemoteProtocolError: if it is none.
-          _Refused: if it has a body that nobody wants.
+          _Refused: if it has a body, which is never read.
           _Left: if there is none.
         """
         request: h11.Request | None = None
@@ -195,7 +195,7 @@ class _MetricsClient:
                     raise _Left
 
     def _expect_nothing(self) -> None:
-        """Whoever waits to be asked for a body waits in vain."""
+        """Refuse a client that waits to be asked for its body."""
         if self._http.they_are_waiting_for_100_continue:
             raise _BadRequest(HTTPStatus.EXPECTATION_FAILED, "no body is wanted here")
 

@@ -55,7 +55,7 @@ Tool = tuple[str, str]  # server and tool, as labels show them
 
 @attrs.define(eq=False)
 class Histogram:
-    """How many values were at most each of ``bounds``, and their sum."""
+    """The numbers of values that were at most each of ``bounds``, and their sum."""
 
     bounds: tuple[float, ...]
     counts: list[int] = attrs.field(init=False)  # one more than bounds
@@ -115,7 +115,7 @@ class Health:
 
 @attrs.define(eq=False)
 class ModelFigures:
-    """What models took, by name, and how often one of them did not answer."""
+    """The tokens, costs and times of models by name, their failures and switches."""
 
     failures: Counter[str] = attrs.field(factory=Counter, init=False)
     switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
@@ -213,8 +213,8 @@ class Figures:
         self.faults += 1
 
     def sample(self, key: str, sample: Sample) -> None:
-        """Count a sample by the rules of its window (D7): which ones say how long the
-        tool takes, and which ones say how well it is.
+        """Count a sample by the rules of its window, which say what counts as a
+        latency and what counts for the tool's health.
 
         A call that was cut took longer than that, so it counts as just longer.
         """

@@ -1,4 +1,4 @@
-"""Structured logs of a runtime: a record for each tool call, turn and change (A50).
+"""Structured logs of a runtime: a record for each tool call, turn and change.
 
     async with open_log(json_lines(file)) as log:
         async with open_runtime(config, on_warning=log.server_event) as runtime:
@@ -7,8 +7,7 @@
 
 Around the runtime, as here, the log has its first warning and its last turn;
 `log_events` is the short form, inside it. The records are made where the events
-are and written in a worker thread, so that nothing that is watched ever waits for
-its log.
+are and written in a worker thread, so that a turn never waits for its log.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class EventLog:
     _over: bool = attrs.field(default=False, init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    # What is logged.
+    # The sources of records.
 
     def follow(self, runtime: Runtime) -> None:
         """Log the turns and calls of ``runtime`` until it, or the log, ends.
@@ -97,7 +96,7 @@ class EventLog:
         self._take(self._servers.of, event)
 
     def server_line(self, server: str, line: str) -> None:
-        """Log a line that a server wrote to stderr (A41)."""
+        """Log a line that a server wrote to stderr."""
         self._take(partial(self._servers.line, server), line)
 
     def statistics(self) -> LogStatistics:
@@ -160,7 +159,7 @@ class EventLog:
     # Start and end.
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work`` beyond a cancellation of whoever logs, up to `_end`."""
+        """Run ``work`` beyond a cancellation of the caller, up to `_end`."""
         scope = trio.CancelScope(shield=True)
         self._scopes.add(scope)
 
@@ -195,9 +194,9 @@ async def open_log(
     server_lines: bool = True,
     capacity: int = CAPACITY,
 ) -> AsyncGenerator[EventLog]:
-    """A log that is written for as long as the block lasts.
+    """Open a log that is written for as long as the block lasts.
 
-    Leaving writes what is left, for at most one second, cancelled or not.
+    Leaving writes the remaining records, for at most one second, cancelled or not.
 
     Args:
       output: `json_lines`, `key_values`, or a structlog logger; None is the logger
@@ -254,7 +253,7 @@ async def open_log_file(
         output = await trio.to_thread.run_sync(json_lines, file)
         async with open_log(output, config=config, texts=texts) as log:
             yield log
-    finally:  # a disk that is stuck holds nobody up here either
+    finally:  # a disk that is stuck does not hold up the end either
         with trio.move_on_after(CLOSING, shield=True):
             with suppress(OSError):
                 await trio.to_thread.run_sync(file.close, abandon_on_cancel=True)
@@ -266,7 +265,7 @@ def _append_to(path: Path) -> TextIO:
 
 
 def _provider_of(llm: LLM) -> str:
-    """The folder of a provider of ours; of anybody else's, what it calls itself."""
+    """Return the folder of a provider of this package, or the label of another one."""
     while hasattr(llm, "spoken_by"):  # one that is recorded is what it was
         llm = llm.spoken_by  # and of a chain the one that is asked first
     ours, _, rest = type(llm).__module__.partition("glyphoxa_trio.providers.")

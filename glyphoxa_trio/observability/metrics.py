@@ -1,11 +1,11 @@
-"""Prometheus metrics of a runtime (A46 to A49), and whatever an operator acts on.
+"""Prometheus metrics of a runtime, for the operator.
 
     async with open_runtime(config) as runtime:
         async with open_metrics(runtime, port=9464) as metrics:
             ...  # http://127.0.0.1:9464/metrics
 
-What happens is counted in plain numbers as the events come; Prometheus' own
-library has a part in it only while somebody scrapes. Each runtime has a registry
+Events are counted in plain numbers as they come; Prometheus' own library is used
+only during a scrape. Each runtime has a registry
 of its own, or the one that is passed in. `docs/operating.md` names the metrics.
 """
 
@@ -122,7 +122,7 @@ def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
 
 @attrs.define(eq=False)
 class _Collector:
-    """What a registry asks when it is scraped, in whatever thread that is."""
+    """The collector that a registry asks during a scrape, in any thread."""
 
     _read: Callable[[], Sequence[Family]]
     _trio: trio.lowlevel.TrioToken

@@ -1,8 +1,8 @@
-"""Where records go: any structlog logger, or one of the two that are made here.
+"""Outputs for records: any structlog logger, or one of the two that are made here.
 
 An embedder who has configured structlog has chosen the output already; the two
-functions are for those who have not, and change no configuration of anybody's.
-structlog is imported by whoever asks for an output, not before.
+functions are for the others, and change no configuration of structlog.
+structlog is imported when an output is asked for, not before.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Protocol, TextIO, cast
 
 
 class LogOutput(Protocol):
-    """What a log writes to: a structlog logger, or what looks like one.
+    """The target of a log: a structlog logger, or an object like one.
 
     It is called in a worker thread, one record at a time. It may be slow, block
-    or raise: that costs records, and nobody's time.
+    or raise: that costs records, and delays no turn.
     """
 
     def debug(self, event: str, **fields: Any) -> Any: ...

@@ -1,7 +1,7 @@
-"""What is scraped: everything there is to know of a runtime at one moment.
+"""The readings of a scrape: all figures of a runtime at one moment.
 
-Made of what `Figures` counted of its events, and of what the other rooms count by
-themselves, which is read here and not counted again: a count that another room
+They come from `Figures`, which counts events, and from the statistics of the other
+rooms, which are read here and not counted again: a count that another room
 adds to its statistics is one more entry of `_of_the_host`. Above 300 lines, because
 every metric has its entry here.
 """
@@ -86,7 +86,7 @@ def _of_servers(rows: tuple[ServerStatus, ...]) -> Iterator[Family]:
     states = Counter(row.state for row in rows)
     yield gauge(
         "glyphoxa_servers",
-        "MCP servers by state; idle is a lazy one that nobody has called.",
+        "MCP servers by state; idle is a lazy one that has not been called.",
         {(state.value,): states[state] for state in ServerState},
         "state",
     )
@@ -150,7 +150,7 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     )
     yield counter(
         "glyphoxa_speculations_wasted_seconds",
-        "How long models and tools worked for speculations that nobody needed.",
+        "How long models and tools worked for speculations that were not used.",
         figures.speculation_waste,
     )
 
@@ -250,7 +250,7 @@ def _of_tools(host: ToolHost, figures: Figures) -> Iterator[Family]:
 
 
 def _of_the_host(now: HostStatistics) -> Iterator[Family]:
-    """What the host counts by itself."""
+    """Return the readings that the host counts by itself."""
     yield gauge("glyphoxa_calls_running", "Calls in the air.", now.flights.flying)
     yield counter(
         "glyphoxa_refusals",

@@ -1,9 +1,9 @@
-"""From events to records: what is worth a line, and what is in it (A50).
+"""Records made from events: which events get one, and its fields.
 
-Pure, but for what it remembers of the turns that run. A record has no words of
+Pure, except that it remembers the turns that run. A record has no words of
 players, models or tools and no arguments, unless ``texts`` is asked for. Times
-are whole milliseconds, as everywhere at the edge. Above 300 lines, because what a
-record may hold is decided in one place.
+are whole milliseconds, as everywhere at the edge. Above 300 lines, because the
+fields of all records are decided in one place.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _LEVELS: Final = {
 
 @attrs.define
 class _OpenTurn:
-    """What is known of a turn before its end."""
+    """The fields of a turn that are known before its end."""
 
     tier: str | None = None
     speaker: str | None = None
@@ -193,7 +193,7 @@ class TurnRecords:
             "turn": done.turn,
             "tier": turn.tier if done.tier is None else str(done.tier),
             "status": done.end.value,
-            # The kind of it: what follows the colon may be anybody's words.
+            # Its kind only: the text after the colon may be foreign.
             "error": _named(done.error.partition(":")[0]) if done.error else None,
             "fallback": turn.fallback,
             "rounds": done.rounds,
@@ -265,7 +265,7 @@ class ServerRecords:
                 return _life(event, "server", error=True)
 
     def line(self, server: str, line: str) -> LogRecord | None:
-        """A line that a server wrote to stderr (A41)."""
+        """Return the record of a line that a server wrote to stderr."""
         if not self.lines:
             return None
         return LogRecord(Level.INFO, "server_line", {"server": server, "line": line})
@@ -300,7 +300,7 @@ class ServerRecords:
 
 
 def _speculation(done: SpeculationDone) -> LogRecord:
-    """What was begun on a partial transcript, and what for."""
+    """Return the record of work that was started on a partial transcript."""
     fields = {
         "context_name": done.npc,
         "session": str(done.id.session),
@@ -316,7 +316,7 @@ def _speculation(done: SpeculationDone) -> LogRecord:
 
 
 def _usage(event: UsageReported) -> LogRecord:
-    """What a response of a model took."""
+    """Return the record of a model's response: its tokens and cost."""
     fields = {
         "context_name": event.npc,
         "session": str(event.id.session),
@@ -332,7 +332,7 @@ def _usage(event: UsageReported) -> LogRecord:
 
 
 def _of_audio(event: UsageReported) -> dict[str, float]:
-    """What of it was sound, for models that hear or speak."""
+    """Return the audio tokens, for models that hear or speak."""
     found = {
         "audio_input_tokens": event.audio_input_tokens,
         "audio_output_tokens": event.audio_output_tokens,
@@ -362,7 +362,9 @@ def _switched(event: ModelSwitched) -> LogRecord:
         "turn": event.turn,
         "model": event.model,
         "instead_of": event.instead_of,
-        "reason": _named(event.reason.partition(":")[0]),  # then anybody's words
+        "reason": _named(
+            event.reason.partition(":")[0]
+        ),  # the rest may be foreign text
     }
     return LogRecord(Level.WARNING, "model_switched", fields)
 

@@ -1,7 +1,7 @@
-"""What must not be in a log: the configuration's secrets, and what steers screens.
+"""Removes the configuration's secrets and control characters from log texts.
 
-The rooms below keep their secrets to themselves already; this is the second
-lock, for a text that somebody else has written: a server's error, its stderr.
+The rooms below do not log secrets already; this is a second check, for texts that
+come from others: a server's error, its stderr.
 """
 
 from __future__ import annotations

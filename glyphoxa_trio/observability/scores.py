@@ -1,6 +1,6 @@
-"""How fast each tool is where we run, and how it ranks among others of its kind (G39).
+"""The speed of each tool on this installation, and its rank in its category.
 
-A *category* says what kind of tool it is. The operator's word comes first (`category`
+A *category* is the kind of a tool. The operator's word comes first (`category`
 of a server or of a tool), then that of the tool's author (``category`` in its
 ``_meta``, as our own servers have it), then the name of its group or server. Upper and
 lower case are the same in it. A tool without another of its kind has no rank.
@@ -22,7 +22,7 @@ IN_PROCESS = "in-process"
 
 @attrs.frozen(kw_only=True)
 class Score:
-    """What was measured of one tool, in seconds.
+    """The measurements of one tool, in seconds.
 
     Args:
       transport: how it is reached: that of its server, or `IN_PROCESS`.

@@ -1,5 +1,5 @@
-"""Where telemetry goes: into a file, or to an address. Import it lazily: the HTTP
-client costs what HTTPX costs.
+"""Sends telemetry into a file, or to an address. Import it lazily: it imports the HTTP
+client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class NotSent(GlyphoxaError):
-    """Nobody took it; the message names the address without its secrets."""
+    """A report was not taken; the text names the address without its secrets."""
 
 
 async def write(path: Path, report: str) -> None:
@@ -39,9 +39,9 @@ async def write(path: Path, report: str) -> None:
 
 
 async def post(url: str, report: str) -> None:
-    """POST ``report`` as JSON; what is answered is not read.
+    """POST ``report`` as JSON; the answer is not read.
 
-    Redirects are not followed: they are for somebody else to be told.
+    Redirects are not followed: the operator named this address and no other.
 
     Raises:
       NotSent: saying why.

@@ -3,17 +3,17 @@
     clock = SteppingClock()
     trio.run(main, clock=clock)
 
-On the usual clock, what follows from one line of a player has as many times as it has
-steps, and none of them comes again. On this one all of it happens at one instant. Time
-passes while every task waits, and only then, as far as it really did, and never past
-the next deadline: that one fires at exactly its time, as on a virtual clock. So what
-is between two things is a difference of the same two numbers whenever it is replayed.
+On the usual clock, every step that follows from a player's line has a time of its own,
+which a replay cannot repeat. On this one all of them happen at one instant. Time passes
+only while every task waits, as far as it really did, and never past the next deadline,
+which fires at exactly its time, as on a virtual clock. So the time between two events
+is a difference of the same two numbers in each replay.
 
 Deadlines keep to real time: the clock catches up whenever nothing is to be done, so
-what code costs is counted with whatever is waited for next. A run that always has
+the time that code takes is counted with the next wait. A run that always has
 something to do would stop time; after `HELD` seconds of that the clock goes on all the
 same, and says so: from there on a replay is not exact. How late a loop is cannot be
-seen on this clock, so nobody is turned away for that.
+seen on this clock, so no turn is turned away for that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _silent(at: float, seconds: float) -> None: ...
 
 @attrs.define(eq=False)
 class Quiet:
-    """Who waits until nothing more can happen at an instant."""
+    """The waiting for the moment when nothing more can happen at an instant."""
 
     _first: deque[Callable[[], None]] = attrs.field(factory=deque, init=False)
     _last: deque[Callable[[], None]] = attrs.field(factory=deque, init=False)
@@ -53,7 +53,7 @@ class Quiet:
         (self._first if first else self._last).append(told)
 
     def is_quiet(self) -> bool:
-        """To be called when it is. Whether somebody was told, so that it is not."""
+        """Tell the next waiter that it is quiet; returns False if there is none."""
         waiting = self._first or self._last
         if waiting:
             waiting.popleft()()
@@ -85,7 +85,7 @@ class SteppingClock(trio.abc.Clock, trio.abc.Instrument):
     quiet: Quiet = attrs.field(factory=Quiet, init=False)
 
     def when_lost(self, on_lost: Callable[[float, float], None]) -> None:
-        """Tell this one when exactness is lost, in place of whoever was told so far."""
+        """Call this function when exactness is lost, in place of the one before."""
         self._on_lost = on_lost
 
     # A clock.

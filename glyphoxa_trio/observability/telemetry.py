@@ -1,11 +1,11 @@
-"""Opt-in telemetry: how fast tools are here, told to others (G39).
+"""Opt-in telemetry: a report of the speed of tools on this installation.
 
     async with open_runtime(config) as runtime, open_telemetry(runtime):
         ...
 
-Nothing happens unless the configuration says ``telemetry.enabled``. What is told is
-`Telemetry.report` and nothing else: figures, and for each tool its key and how it
-is reached. Nothing that anybody said, asked or answered gets in here.
+Nothing happens unless the configuration says ``telemetry.enabled``. Only
+`Telemetry.report` is sent: figures, and for each tool its key and its transport. It has
+no text of players, models or tools.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ Warn = Callable[[ServerWarning], None]
 async def open_telemetry(
     runtime: Runtime, *, warn: Warn | None = None
 ) -> AsyncGenerator[Telemetry]:
-    """Tell others about the tools of ``runtime``, if its configuration wants that.
+    """Send reports about the tools of ``runtime``, if its configuration says so.
 
     Every ``telemetry.interval`` and when the block is left, cancelled or not, which
     takes two seconds at most. Switching it off in a reload takes effect at once,
     switching it on with the next start.
 
     Args:
-      warn: told once when nobody can be told, and again after it has worked. By
-        default it is among the runtime's warnings.
+      warn: called once when a report cannot be sent, and again after it has worked.
+        By default it is among the runtime's warnings.
     """
     telemetry = Telemetry(runtime, runtime.warnings.append if warn is None else warn)
     if not runtime.config.telemetry.enabled:
@@ -70,7 +70,7 @@ async def open_telemetry(
 
 @attrs.define(eq=False)
 class Telemetry:
-    """What would be told of a runtime, and telling it."""
+    """The report of a runtime, and sending it."""
 
     _runtime: Runtime
     _warn: Warn
@@ -78,7 +78,7 @@ class Telemetry:
     _failing: bool = attrs.field(default=False, init=False)
 
     async def report(self) -> str:
-        """What is told, to the letter: JSON with an end of line."""
+        """Return the report exactly as it is sent: JSON with an end of line."""
         return written(await scores_of(self._runtime), self.figures)
 
     async def run(self) -> None:
@@ -98,9 +98,9 @@ class Telemetry:
             self._failed(f"it took longer than {CLOSING:g} s at the end")
 
     async def tell(self) -> None:
-        """Tell whoever the configuration names, now, if there is something to tell.
+        """Send a report to the configured address now, if there is something to send.
 
-        Never raises: what goes wrong is a warning.
+        Never raises: a failure is a warning.
         """
         config = self._runtime.config.telemetry
         if not config.enabled:
@@ -110,7 +110,7 @@ class Telemetry:
             if not scores:
                 return
             await _send(config, written(scores, self.figures))
-        except Exception as error:  # border: a disk, a network, somebody's server
+        except Exception as error:  # border: a disk, a network, a foreign server
             self._failed(str(error) or type(error).__name__)
         else:
             self._failing = False

@@ -1,7 +1,7 @@
 """Records on their way out: a bounded queue, and a thread at its end.
 
-Whoever puts a record in goes on at once. When the output cannot keep up, what
-comes on top is dropped, and a record ``records_lost`` stands where the gap is.
+The caller that adds a record continues at once. When the output cannot keep up,
+further records are dropped, and a record ``records_lost`` stands where the gap is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogWriter:
     _written: int = attrs.field(default=0, init=False)
     _lost: int = attrs.field(default=0, init=False)
     _failed: int = attrs.field(default=0, init=False)
-    # One of its own: an output that is stuck takes nobody else's thread away.
+    # One of its own: an output that is stuck takes no thread from others.
     _limiter: trio.CapacityLimiter = attrs.field(
         factory=lambda: trio.CapacityLimiter(1), init=False
     )

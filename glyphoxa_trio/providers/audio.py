@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.extras import missing
 
 WIDTH: Final = 2  # bytes of a sample
 RATES: Final = (8_000, 16_000, 22_050, 24_000, 44_100, 48_000)
@@ -128,8 +129,5 @@ def _soxr() -> Any:
     try:
         import soxr
     except ImportError:
-        raise AudioError(
-            "audio of another rate needs the extra `voice`: "
-            "pip install 'glyphoxa-trio[voice]'"
-        ) from None
+        raise AudioError(missing("audio of another rate", "voice")) from None
     return soxr

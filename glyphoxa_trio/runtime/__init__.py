@@ -5,28 +5,58 @@ async with open_runtime("config/tavern.yaml") as runtime:
         async for event in turn:
             ...
 
-`opening` wires the rooms, `runtime` is what an embedder holds, `cast` owns the NPCs'
-sessions, `publisher` hands servers' tools to the host, `generations` goes over to
-another configuration while all of it runs, `world` is what a rehearsal replaces.
+`opening` has `open_runtime`, and `wiring` what it opens; `runtime` is what an embedder
+holds, `cast` owns the NPCs' sessions, `publisher` hands servers' tools to the host,
+`generations` goes over to another configuration while all of it runs, `world` is what a
+rehearsal replaces. A name is imported when it is first used: an embedder has
+`open_runtime` at once, and the rest when it is called.
 """
 
 from typing import TYPE_CHECKING
 
-from glyphoxa_trio.renamed import renamed
+if TYPE_CHECKING:
+    from .collector import Collector
+    from .config_reload import Reloaded
+    from .environment import Environment
+    from .idle_sessions import MemoryStore, SessionStore, StoreFull
+    from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
+    from .opening import NotOnTrio, open_runtime
+    from .overload import Overload, OverloadStatistics
+    from .runtime import Runtime, RuntimeClosed
+    from .session import Session
+    from .session_registry import UnknownNpc, find_npc
+    from .session_state import SessionEnded, TooManySessions
+    from .snapshot import SessionSnapshot, SnapshotRefused
+else:
+    from glyphoxa_trio.lazy import lazy_names
 
-from .collector import Collector
-from .config_reload import Reloaded
-from .environment import Environment
-from .given import NotOnTrio
-from .idle_sessions import MemoryStore, SessionStore, StoreFull
-from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
-from .opening import open_runtime
-from .overload import Overload, OverloadStatistics
-from .runtime import Runtime, RuntimeClosed
-from .session import Session
-from .session_registry import UnknownNpc, find_npc
-from .session_state import SessionEnded, TooManySessions
-from .snapshot import SessionSnapshot, SnapshotRefused
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "Collector": "collector",
+            "Environment": "environment",
+            "MemoryStore": "idle_sessions",
+            "NotOnTrio": "opening",
+            "Overload": "overload",
+            "OverloadBegan": "loop_lag",
+            "OverloadEnded": "loop_lag",
+            "OverloadEvent": "loop_lag",
+            "OverloadStatistics": "overload",
+            "Reloaded": "config_reload",
+            "Runtime": "runtime",
+            "RuntimeClosed": "runtime",
+            "Session": "session",
+            "SessionEnded": "session_state",
+            "SessionSnapshot": "snapshot",
+            "SessionStore": "idle_sessions",
+            "SnapshotRefused": "snapshot",
+            "StoreFull": "idle_sessions",
+            "TooManySessions": "session_state",
+            "UnknownNpc": "session_registry",
+            "find_npc": "session_registry",
+            "open_runtime": "opening",
+        },
+    )
 
 __all__ = [
     "Collector",
@@ -52,6 +82,3 @@ __all__ = [
     "find_npc",
     "open_runtime",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = renamed(__name__, World="Environment")

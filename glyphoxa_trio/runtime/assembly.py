@@ -18,6 +18,7 @@ from glyphoxa_trio.config import (
     WebConfig,
 )
 from glyphoxa_trio.config.load import apart
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.host import CalibratorSettings, HistoryFile, SampleHistory
 from glyphoxa_trio.npc.selection import SelectionRules, Vocabulary
 from glyphoxa_trio.npc.topics import topics
@@ -136,9 +137,7 @@ def _images(config: ImagesConfig) -> list[Tool]:
     from glyphoxa_trio.builtin import images
 
     if not images.installed():
-        raise ConfigError(
-            "images need more: pip install 'glyphoxa-trio[tools]' @ builtin.images"
-        )
+        raise ConfigError(f"{missing('drawing images', 'tools')} @ builtin.images")
     painter: images.Painter = images.Card(images.size_of(config.size))
     if config.base_url is not None:
         from glyphoxa_trio.builtin.images.server import ImageServer
@@ -174,8 +173,8 @@ def _web(config: WebConfig) -> list[Tool]:
     if config.fetch:
         if not web.installed():
             raise ConfigError(
-                "reading pages needs more: pip install 'glyphoxa-trio[tools]', or"
-                " set fetch: false @ builtin.web"
+                f"{missing('reading pages', 'tools')}, or set fetch: false"
+                " @ builtin.web"
             )
         try:
             settings = web.FetchSettings.of(

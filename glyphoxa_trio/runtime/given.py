@@ -6,25 +6,9 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-import trio
-
 from glyphoxa_trio.config import ConfigError
-from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
-
-
-class NotOnTrio(GlyphoxaError):
-    """A function that needs trio was called where trio does not run."""
-
-
-def needs_trio() -> None:
-    """Raise `NotOnTrio` if the caller runs on asyncio, or on no event loop at all."""
-    if not trio.lowlevel.in_trio_task():
-        raise NotOnTrio(
-            "open_runtime runs on trio: start with trio.run(main), or use"
-            " glyphoxa_trio.aio.open_runtime from asyncio (docs/asyncio.md)"
-        )
 
 
 def tools_given(tools: Any) -> list[Tool]:

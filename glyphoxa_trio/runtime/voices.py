@@ -24,6 +24,7 @@ from glyphoxa_trio.config.voices import (
     SynthesisProvider,
     TurnTakingConfig,
 )
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
@@ -311,8 +312,7 @@ def _recognizer(
 
     if not installed():  # both find with it where somebody begins and ends to speak
         raise ConfigError(
-            "the extra `voice` is not installed (pip install 'glyphoxa-trio[voice]') "
-            "@ speech.recognition.provider"
+            f"{missing('speech recognition', 'voice')} @ speech.recognition.provider"
         )
     try:
         if config.provider is RecognitionProvider.POCKETSPHINX:

@@ -1,4 +1,4 @@
-"""How long a tool takes, as a distribution that can be drawn from. Pure; seconds."""
+"""Latencies of tools, as distributions that can be drawn from. Pure; seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_TAIL: Final = 10_000
 
 
 class LatencyOrigin(StrEnum):
-    """How a latency is known."""
+    """The source of a latency."""
 
     STATED = "stated"  # in the file of the simulation
     MEASURED = "measured"  # by this installation
@@ -132,10 +132,10 @@ class Latency:
     def measured(
         cls, ended: Sequence[float], cut: Sequence[float] = ()
     ) -> Latency | None:
-        """What these measurements say; None if there are none.
+        """Return the distribution of these measurements; None if there are none.
 
         Calls that were cut count as the window counts them: longer than that. How
-        much longer nobody knows, so a tool that is always cut looks faster than it
+        much longer is not known, so a tool that is always cut looks faster than it
         is.
         """
         window = LatencyWindow(size=max(1, len(ended) + len(cut)))
@@ -151,7 +151,7 @@ class Latency:
 def usual(
     definition: ToolDefinition | None, stated: Latency | None, measured: Latency | None
 ) -> Latency:
-    """How long a tool takes, by the best that is known: stated, measured, declared.
+    """Return a tool's latency from the best source: stated, measured or declared.
 
     A tool of which nothing is known takes as long as its server takes to answer at all:
     that is its estimate until it has been tried.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
 from .seen import Simulated, TurnSeen
@@ -20,7 +21,7 @@ _COLOURS: Final = {
 
 
 class NoPictures(GlyphoxaError):
-    """They cannot be drawn here; the text says what is missing."""
+    """Pictures cannot be drawn here; the text says why."""
 
 
 def draw(
@@ -34,9 +35,7 @@ def draw(
     try:
         import matplotlib as mpl
     except ImportError:
-        raise NoPictures(
-            "pictures need matplotlib: pip install 'glyphoxa-trio[pictures]'"
-        ) from None
+        raise NoPictures(missing("drawing pictures", "pictures")) from None
     mpl.use("svg")  # no screen is asked for
     # The same figures are the same file: no date, no random names.
     mpl.rcParams["svg.hashsalt"] = "glyphoxa"
@@ -76,7 +75,7 @@ def _waiting(runs: Sequence[Simulated], limits: TierLimits) -> Any:
 
 
 def _tiers(runs: Sequence[Simulated]) -> Any:
-    """How many turns had which tier; hatched, those that were cut at the ceiling."""
+    """Draw how many turns had each tier; those cut at the ceiling are hatched."""
     picture, (panel,) = _panels(1)
     names = [str(run.tier_by) for run in runs]
     bottoms = [0.0] * len(runs)
@@ -105,7 +104,7 @@ def _tools(runs: Sequence[Simulated], limits: TierLimits) -> Any:
         panel.plot(ends[:1], [at], "o", color=colour)
     for tier in (Tier.FAST, Tier.STANDARD):
         panel.axvline(limits.threshold(tier), color=_COLOURS[tier], linestyle=":")
-    # Names are somebody else's words, and no formulas.
+    # A tool's name is foreign text: it must not be read as a formula.
     names = ["".join(x if x.isprintable() else "?" for x in y.key) for y in tools]
     panel.set_yticks(range(len(tools)), names, parse_math=False)
     panel.set(

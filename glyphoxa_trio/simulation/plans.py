@@ -71,7 +71,7 @@ _SHOWN: Final = 12  # utterances of a plan that its repr shows
 
 
 class Slip(StrEnum):
-    """What a model does instead of ending its answer."""
+    """A model's failure: what it does instead of ending its answer."""
 
     FAILS = "fails"
     IS_A_BUG = "is a bug"
@@ -100,7 +100,7 @@ Reply = tuple[Step, ...]
 
 @attrs.frozen(kw_only=True)
 class PlannedUtterance:
-    """Somebody says something to an NPC.
+    """A line that a player says to an NPC.
 
     Args:
       words: beside a number, which makes each utterance another one.
@@ -126,7 +126,7 @@ class PlannedUtterance:
 
 
 class Deed(StrEnum):
-    """What else happens. To whom and with what, `PlannedEvent` says."""
+    """A kind of event; `PlannedEvent` has its target and its details."""
 
     INTERRUPT = "interrupt"  # an NPC
     ELEVATE = "elevate"  # an NPC, to a tier, for some seconds
@@ -166,7 +166,7 @@ class Spell:
 
 
 class ApproverReply(StrEnum):
-    """What an approver says."""
+    """An approver's answer."""
 
     YES = "yes"
     NO = "no"
@@ -196,7 +196,7 @@ class RehearsalPlan:
       acts: by a tool's key, what its runs do, one after the other, then from the
         beginning.
       spells: times in which tools behave in another way; the first that fits counts.
-      answers: of the approver, in turn, each after some seconds; None is nobody.
+      answers: of the approver, in turn, each after some seconds; None without one.
       later: what the configuration is reloaded to.
       measured: what earlier runs have measured, as of Unix time 0.
       closes: when the runtime's block is left in the middle of everything.
@@ -224,7 +224,7 @@ def rehearse(plan: RehearsalPlan, *, keep: bool = False) -> Monitor:
     """Play it on virtual time and say what was broken.
 
     Args:
-      keep: have every event kept, for whoever wants to look.
+      keep: keep every event, so that a test can look at them.
     """
     return virtual.run(partial(play, plan, keep=keep), seed=plan.seed)
 
@@ -329,7 +329,7 @@ async def play(
             took = trio.current_time() - began_to_close
         monitor.closed(runtime, took=max(0.0, took - _longest_stubborn(plan)))
     if patience.cancelled_caught:
-        monitor.fail(Promise.ENDS, "the rehearsal", "somebody waits for ever")
+        monitor.fail(Promise.ENDS, "the rehearsal", "a listener waits for ever")
     if model.open:
         monitor.fail(Promise.NOTHING_LEFT, "model", f"{model.open} streams are open")
     return monitor
@@ -342,7 +342,7 @@ async def _here(function: Callable[..., Any], *args: Any) -> Any:
 
 @attrs.frozen
 class _Kept:
-    """A file of measurements that is none: what is written is forgotten."""
+    """A stand-in for the file of measurements, which forgets what is written."""
 
     _measured: tuple[Measured, ...]
 
@@ -368,7 +368,7 @@ class Remembering(Hooks):
 
 
 def _longest_stubborn(plan: RehearsalPlan) -> float:
-    """What trio cannot end holds up the end of a runtime; nothing else may."""
+    """Return how long calls that ignore cancellation may delay the end of a runtime."""
     return max(
         (
             act.seconds
@@ -388,7 +388,7 @@ class _Stage:
     _monitor: Monitor
 
     def start(self, nursery: trio.Nursery) -> list[trio.Event]:
-        """Everybody waits for their moment; an event for each who is done."""
+        """Start every player and event; returns an event for each, set at its end."""
         ends: list[trio.Event] = []
         for number, utterance in enumerate(self._plan.utterances):
             ends.append(trio.Event())
@@ -421,7 +421,7 @@ class _Stage:
             if scope.cancelled_caught:
                 self._monitor.disturbed()
         except GlyphoxaError:
-            pass  # nobody there, a full queue, or the end: all of them are answers
+            pass  # no such NPC, a full queue, or the end: each is an answer
         finally:
             end.set()
 
@@ -472,7 +472,7 @@ _TO_TOOLS: Final = {Deed.RELOAD, Deed.DIE, Deed.FREEZE, Deed.THAW, Deed.OFFER}
 
 
 def text_of(number: int, utterance: PlannedUtterance) -> str:
-    """What is said: no two utterances are alike, so a model knows which it is."""
+    """Return the words of an utterance: unique, so that the model can tell it."""
     return f"Number {number} {utterance.words}".strip()
 
 
@@ -492,7 +492,7 @@ def _director(plan: RehearsalPlan) -> Callable[[str, Mapping[str, Any]], Act]:
 
 
 def _well(plan: RehearsalPlan, key: str) -> Well | None:
-    """How well a tool is at this moment; None if it does not answer every call."""
+    """Return a tool's latency at this moment; None unless it answers every call."""
     now = trio.current_time()
     acts = plan.acts.get(key) or (Act(),)
     mine = [x for x in plan.spells if x.concerns(key) and x.begins <= now]

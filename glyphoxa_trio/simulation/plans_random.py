@@ -63,7 +63,7 @@ TICK = 1 / 64
 
 
 class Theme(StrEnum):
-    """What an evening is mostly about. Everything may happen in each, but chance
+    """The main subject of an evening. Everything may happen in each, but chance
     alone would hardly ever bring together what belongs together."""
 
     ANYTHING = "anything"
@@ -71,9 +71,9 @@ class Theme(StrEnum):
     RELOADS = "reloads"
     QUESTIONS = "questions"  # the same ones, again and again, and some writes
     REGULARS = "regulars"  # one tool is called all evening
-    LEAVERS = "leavers"  # nobody listens to the end
+    LEAVERS = "leavers"  # listeners leave before the end
     SERVERS = "servers"  # die, freeze, change what they offer
-    UNKNOWN = "unknown"  # nobody has said or measured how long a tool takes
+    UNKNOWN = "unknown"  # a tool has neither a declared nor a measured latency
     SPELLS = "spells"  # a tool is slow, hung or cold for a while, and then well
 
 
@@ -132,7 +132,7 @@ def acts(
     stubborn: int = 512,
     kinds: st.SearchStrategy[str] | None = None,
 ) -> tuple[Act, ...]:
-    """What the runs of a tool do: always the same, two speeds, or anything."""
+    """Draw the runs of a tool: always the same, of two speeds, or anything."""
     kind = draw(_KINDS if kinds is None else kinds)
     quick = draw(ticks(0, 40))
     match kind:
@@ -301,7 +301,7 @@ def server_specs(draw: st.DrawFn, name: str) -> ServerSpec:
     )
 
 
-# Tools of these evenings are fast: otherwise nobody would ever wait for one.
+# Fillers come early, because the tools of these evenings are fast.
 _FILLER = FillerConfig(
     after=0.25, thresholds=FillerThresholds(fast=0.125, standard=0.25, deep=0.25)
 )
@@ -491,7 +491,7 @@ def happenings(
     offers: Sequence[str] = (),
     theme: Theme = Theme.ANYTHING,
 ) -> tuple[PlannedEvent, ...]:
-    """What others do, mostly soon after somebody has said something.
+    """Draw the other events of an evening, mostly soon after an utterance.
 
     Args:
       offers: the servers that may list something else, one or the other thing.

@@ -1,4 +1,4 @@
-"""What is said in a simulation, what the model makes of it, and how fast.
+"""The script of a simulation: lines, the model's calls and its pace.
 
 model: { first_token: { p50_ms: 400, p95_ms: 900 }, word: { exactly_ms: 40 } }
 fast_model: { first_token: { p50_ms: 150, p95_ms: 350 }, word: { exactly_ms: 15 } }
@@ -49,7 +49,7 @@ _ANSWER: Final = "So it was told to me when I was young. Take it as you will."
 
 @attrs.frozen(kw_only=True)
 class ModelPace:
-    """How fast a model writes: until its first token, and for each word."""
+    """The pace of a model: the time to its first token, and for each word."""
 
     first_token: Stated = attrs.field(factory=lambda: Stated(p50=0.4, p95=0.9))
     word: Stated = attrs.field(factory=lambda: Stated(exactly=0.04))

@@ -1,4 +1,4 @@
-"""What a simulation has seen, and the figures that follow from it. Pure; seconds."""
+"""The observations of a simulation, and figures made from them. Pure; seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .latency import LatencyOrigin
 
 @attrs.frozen(kw_only=True)
 class TurnSeen:
-    """What one turn was like. Seconds from its beginning; None if it never came.
+    """The times of one turn. Seconds from its beginning; None if it never came.
 
     ``at_ceiling``: a call of it was cut by the turn's own clock.
     """
@@ -61,7 +61,7 @@ class ToolSeen:
 
 @attrs.frozen(kw_only=True)
 class Simulated:
-    """What came of one simulation under one ``tier_by``."""
+    """The results of one simulation with one ``tier_by``."""
 
     tier_by: TierBy
     turns: tuple[TurnSeen, ...]
@@ -97,5 +97,5 @@ class Simulated:
         return sum(x.fell_back for x in self.turns) / len(self.turns)
 
     def calls(self) -> Counter[str]:
-        """How calls ended, by status."""
+        """Return the number of calls by status."""
         return Counter(status for x in self.turns for status in x.calls)

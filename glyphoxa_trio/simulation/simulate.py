@@ -1,8 +1,8 @@
 """A conversation many times over on virtual time, and what its turns were like.
 
-The production code with made-up servers: nothing is left out but the work of the
-tools and the processor's time, which virtual time does not know. A turn costs
-about 1 ms of that beside what is shown here.
+The production code runs with made-up servers: only the work of the tools and the
+processor's time are left out, which virtual time does not know. A turn costs about
+1 ms of processor beside what is shown here.
 """
 
 from __future__ import annotations

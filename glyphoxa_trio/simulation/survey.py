@@ -1,4 +1,4 @@
-"""What the servers of a configuration offer, found out before it is rehearsed.
+"""The survey of a configuration's servers, made before it is rehearsed.
 
 Each is started once, for real, and asked for its tools; one that cannot be reached
 is known from an earlier run, or not at all.
@@ -28,7 +28,7 @@ from .latency import Latency
 
 @attrs.frozen(kw_only=True)
 class Survey:
-    """What each server lists, as plain MCP objects, and who could not be asked.
+    """The tools that each server lists, as plain MCP objects, and the absent servers.
 
     ``absent`` says why, by name; those that were known all the same are in
     ``offers``, too.
@@ -84,7 +84,7 @@ async def _ask(spec: ServerSpec) -> tuple[Mapping[str, Any], ...]:
 
 
 def measured(config: Config) -> dict[tuple[str, str], Latency]:
-    """What this installation has measured, by environment and tool; blocks on it.
+    """Return the measurements of this installation, by environment and tool; blocks.
 
     Raises:
       StorageError: if there is a file of measurements that cannot be read.
@@ -102,4 +102,4 @@ def measured(config: Config) -> dict[tuple[str, str], Latency]:
 
 
 def _ignore() -> None:
-    """It may change its tools: it is not here any more when we look."""
+    """Ignore that a server changed its tools: it is asked only once."""

@@ -40,8 +40,8 @@ def run(
 def _the_same_order(seed: int) -> Generator[None]:
     """Let trio shuffle the tasks of a tick in an order that the seed decides.
 
-    It shuffles so that nobody relies on an order. There is no public way to choose
-    one; this is what Hypothesis and pytest-trio do. Its version is pinned, and
+    It shuffles so that no program relies on an order. There is no public way to choose
+    one; this is what Hypothesis and pytest-trio do, and
     tests/simulation/test_virtual.py fails if the way is gone.
     """
     kernel: Any = trio._core._run

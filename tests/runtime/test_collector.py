@@ -20,7 +20,7 @@ from glyphoxa_trio import Config, ConfigError, open_runtime
 from glyphoxa_trio.cli import ask as ask_verb
 from glyphoxa_trio.cli.common import Model
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
-from glyphoxa_trio.runtime import Collector, collector
+from glyphoxa_trio.runtime import Collector, collector, wiring
 from glyphoxa_trio.runtime.collector import (
     APART,
     LOOK,
@@ -98,14 +98,13 @@ async def test_full_collections_are_kept_away_before_any_server_starts(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[object] = []
-    opening = open_runtime.__wrapped__.__globals__  # type: ignore[attr-defined]
-    fleet = opening["open_fleet"]
+    fleet = vars(wiring)["open_fleet"]
 
     def open_fleet(*args: Any, **more: Any) -> Any:
         seen.append(gc.get_threshold())
         return fleet(*args, **more)
 
-    monkeypatch.setitem(opening, "open_fleet", open_fleet)
+    monkeypatch.setattr(wiring, "open_fleet", open_fleet)
     async with open_runtime(CONFIG, llm=ScriptedLLM([]), collector="settle"):
         pass
     assert seen == [SETTLED]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ import trio
 
 from glyphoxa_trio import Config, ConfigError, aio, open_runtime, tool
 from glyphoxa_trio.config import McpConfig, NpcConfig
+from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.runtime import NotOnTrio
 from glyphoxa_trio.tools.naming import NameCollision
 
@@ -101,6 +103,12 @@ def test_from_asyncio_the_way_in_is_named() -> None:
 
     with pytest.raises(NotOnTrio, match=r"glyphoxa_trio\.aio\.open_runtime"):
         asyncio.run(main())
+
+
+def test_the_timeout_of_an_approval_is_the_one_that_npcs_know() -> None:
+    """It is written twice, because importing it would import most of the package."""
+    parameter = inspect.signature(open_runtime).parameters["approval_timeout"]
+    assert parameter.default == APPROVAL_TIMEOUT
 
 
 def test_from_asyncio_mistakes_have_the_same_words(tmp_path: Path) -> None:

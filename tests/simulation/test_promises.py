@@ -195,7 +195,7 @@ def test_a_cached_answer_is_as_good_as_what_it_came_from() -> None:
     write = CallSeen("Bo", OTHER, "own.write", 2.0, wrote, 0)
     write.ended, write.outcome = 3.0, ok(OTHER, tool="own.write")
     assert stale(again("Bo", 2.0), [first]) is None
-    assert stale(again("Ada", 2.0), [first]) == "nobody was given that answer before"
+    assert stale(again("Ada", 2.0), [first]) == "no call was given that answer before"
     assert stale(again("Bo", 62.0), [first]) == "its answer was of 1 s"
     assert stale(again("Bo", 4.0), [first, write]) is not None
 

@@ -150,7 +150,7 @@ def test_a_tool_of_which_nothing_is_known_is_on_trial_and_says_so(tier: Tier) ->
         ["oracle.consult"] for _ in range(tier + 1)
     ]
     finding = the_finding(verdict)
-    assert finding.what == "nobody knows how long it takes"
+    assert finding.what == "its latency is unknown"
     assert "on trial in every turn, and rehearsed as if they took 50 ms" in finding.text
 
 

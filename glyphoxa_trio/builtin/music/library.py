@@ -24,6 +24,8 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.extras import missing
+
 from .moods import folded
 from .tags import UnreadableFile, moods_in_tags
 
@@ -155,7 +157,7 @@ class _Reading:
             self._warn(f"{name}: left out, it is broken: {error}")
             del self._found[name]
         except ImportError:
-            text = "tags are not read: mutagen is missing, of the extra `tools`"
+            text = missing("reading the tags of music", "tools")
             if text not in self._warnings:
                 self._warn(text)
         return ()

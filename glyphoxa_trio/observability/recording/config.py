@@ -26,8 +26,8 @@ STAND_IN: Final = "recorded"  # what stands where the command of a server would
 
 
 def config_as_data(config: Config) -> dict[str, Any]:
-    """Plain data that `glyphoxa_trio.config.parse` makes the same configuration of,
-    but for what is not kept. What is as it is without being stated is left out.
+    """Return plain data from which `glyphoxa_trio.config.parse` makes the same
+    configuration, except for keys that are not kept. Defaults are left out.
     """
     data: dict[str, Any] = {
         key: value for key, value in _object(config).items() if key not in NOT_KEPT

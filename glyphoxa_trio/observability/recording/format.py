@@ -1,7 +1,7 @@
 """The format of a recording: lines of JSON, checked line by line (docs/recording.md).
 
 Every line is an object with a ``kind`` and, in seconds on the clock of the run, an
-``at``. `KINDS` says which other keys it has. What is wrong is named with its line.
+``at``. `KINDS` says which other keys it has. An error names its line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Line = dict[str, Any]
 
 
 class BadRecording(GlyphoxaError):
-    """It is no recording, damaged, or of a newer version; says where and why."""
+    """A file that is no recording, is damaged, or is newer; says where and why."""
 
 
 @attrs.frozen(eq=False)
@@ -71,7 +71,7 @@ class Recorded:
 
     @property
     def tolerance(self) -> float:
-        """How far the times of a replay may be off, seconds; 0 is not at all."""
+        """The most by which times of a replay may differ, seconds; 0 is exact."""
         if self.of("inexact"):
             return max(0.05, float(self.header.get("tolerance") or 0.0))
         return float(self.header.get("tolerance") or 0.0)
@@ -102,7 +102,7 @@ def recorded(data: bytes, *, name: str = "recording") -> Recorded:
     rows = data.split(b"\n")
     whole = rows.pop() == b""
     if not whole:
-        # Whoever was killed while writing it has not finished the last line.
+        # A process that was killed while it wrote has not finished the last line.
         notes.append(f"line {len(rows) + 1} is cut off, so it is left out")
     for number, row in enumerate(rows, 1):
         where = f"{name}: line {number}"
@@ -250,7 +250,7 @@ def _check_speech(line: Line) -> None:
 
 
 def _check_numbers(lines: Iterable[Line], name: str) -> None:
-    """What lines say of each other."""
+    """Check the numbers by which lines refer to each other."""
     known: dict[str, set[int]] = {
         "say": set(),
         "request": set(),

@@ -1,4 +1,4 @@
-"""What a recording puts in front of tools' handlers: it notes calls and answers."""
+"""Wrappers of tools' handlers, which record calls and answers."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ FAILURES: Final[Mapping[str, type[GlyphoxaError]]] = {
 class HeardHandler:
     """A tool's handler, as `Tool.handler` of its stand-in.
 
-    A blocking one runs in a thread of ours: what the host launches in a thread ends
-    there at a moment that nobody else is told of. Cancelled, it is waited for as the
-    host waits for any flight, until it stops or the recording ends.
+    A blocking one runs in a thread of ours: a handler that the host starts in a thread
+    ends there at a moment that only the host knows. A cancelled one is waited for as
+    the host waits for any task, until it stops or the recording ends.
     """
 
     tool: Tool

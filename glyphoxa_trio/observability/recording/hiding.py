@@ -1,6 +1,6 @@
 """Lines of a recording without secrets: plain data, cleaned wherever text stands.
 
-What is recorded must be what was said, so nothing is cut or tidied here; a secret
+A recording must have exactly what was said, so nothing is cut or tidied here; a secret
 becomes ``[secret]``, also where it is written inside JSON inside a text, or comes from
 a model in pieces. A value that stands openly in the name of an NPC or server is none.
 """
@@ -26,15 +26,14 @@ _LONGEST_SOUND: Final = 16 * 1024 * 1024  # bytes of one piece
 
 @attrs.frozen
 class AsJson:
-    """Data of somebody else's, as text: it may be another one by the time it is
-    written."""
+    """Foreign data, as text: it may have changed by the time it is written."""
 
     text: str
 
 
 @attrs.frozen
 class Later:
-    """What is worked out where the line is written, given how to hide."""
+    """A value that is made when the line is written, with what hides secrets."""
 
     value: Callable[[Hiding], Any]
 
@@ -69,7 +68,7 @@ class Hiding:
 
     @classmethod
     def of(cls, *configs: Config) -> Hiding:
-        """For what is secret in these configurations, however it is written."""
+        """Return what hides the secrets of these configurations, however written."""
         names = [npc.name for config in configs for npc in config.npcs]
         names += [spec.name for config in configs for spec in config.mcp.servers]
         secrets = secrets_in(configs)
@@ -112,7 +111,7 @@ class Hiding:
         return self.text(str(value))
 
     def held_from(self, text: str) -> int:
-        """Where in ``text`` begins what may be the first half of a secret."""
+        """Return the position in ``text`` at which the start of a secret may stand."""
         forms = self.mask.forms
         longest = max(map(len, forms), default=0)
         for at in range(max(0, len(text) - longest), len(text)):
@@ -138,7 +137,7 @@ def in_pieces(
     until = len(text) if over else hiding.held_from(text)
     ends = list(accumulate(map(len, pieces)))
     count = bisect_right(ends, until)
-    # What is told and what is held must not share a secret.
+    # The text that is given and the text that is held must not share a secret.
     while count and any(begin < ends[count - 1] < end for begin, end in spans):
         count -= 1
     begins = [0, *ends]

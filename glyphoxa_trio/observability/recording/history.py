@@ -1,4 +1,4 @@
-"""What a recording puts in front of the history of measurements."""
+"""A wrapper of the history of measurements, which records what it loads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glyphoxa_trio.tools.window import Sample
 
 @attrs.define(eq=False)
 class HeardHistory:
-    """Somebody's `SampleHistory`; what it loads is put into ``samples``, too."""
+    """A wrapped `SampleHistory`; samples that it loads are put into ``samples``, too."""
 
     _history: SampleHistory
     _samples: list[tuple[ToolPlace, Sample]]

@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class FieldRule:
-    """What may stand there; None is in ``types`` of what may be missing."""
+    """The type of a key's value; None is in ``types`` if the key may be missing."""
 
     types: tuple[type, ...]
     needed: bool = True
@@ -165,7 +165,7 @@ KINDS: Final[Mapping[str, dict[str, FieldRule]]] = {
     "unrecorded": {"what": _TEXT},
     "end": {"why": _TEXT},
 }
-# Whoever names an NPC may say in which session.
+# A line that names an NPC may name its session.
 for _keys in KINDS.values():
     if "npc" in _keys:
         _keys |= {"session": _if_given(_TEXT), "tenant": _if_given(_TEXT)}

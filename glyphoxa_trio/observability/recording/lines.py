@@ -25,7 +25,7 @@ _AUDIO: Final = ("AudioOut", "Recited")
 _LAST: Final = 1024  # bytes that are kept for the line that says that it is full
 _MOST_HELD: Final = 1000  # lines that wait for a piece of text
 
-# Words of the format, which are nobody's secret.
+# Words of the format, which are never a secret.
 _OURS: Final = frozenset({"event", "state", "clock", "package"})
 
 # Events that may come between two pieces of one text.
@@ -58,7 +58,7 @@ class LineOutput:
     _pieces: dict[Hashable, list[_Line]] = attrs.field(factory=dict, init=False)
 
     def hide(self, hiding: Hiding) -> None:
-        """What is hidden from now on. From any thread."""
+        """Set what hides secrets from now on. May be called from any thread."""
         self._hiding = hiding
 
     def info(self, event: str, /, **fields: Any) -> None:
@@ -185,7 +185,7 @@ class RecordingFile:
         return self.path.with_name(self.path.name + ".part")
 
     def open(self) -> IO[bytes]:
-        """Raises `OSError`. Its owner's only, also if somebody else made it before."""
+        """Open the file, for its owner only, also if it was there. Raises OSError."""
         with suppress(FileNotFoundError):
             self.part.unlink()
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY

@@ -1,4 +1,4 @@
-"""What a recording puts in front of a model: it notes what is asked and answered.
+"""Wrappers of models, which record requests and answers.
 
 `where` says, in the task of a turn, which of its rounds runs: a model is not told that.
 """
@@ -50,14 +50,14 @@ class Note(Protocol):
 
 
 def digest(request: LLMRequest, hiding: Hiding) -> str:
-    """What a model is asked, as a short text that tells it from anything else."""
+    """Return a digest of a model's request, which tells it from any other."""
     plain = json.dumps(hiding.plain(request), sort_keys=True)
     return sha256(plain.encode()).hexdigest()[:16]
 
 
 @attrs.define(eq=False)
 class HeardModel:
-    """Somebody's model.
+    """A wrapped model.
 
     Args:
       number: gives each request its own.
@@ -111,7 +111,7 @@ class HeardModel:
 
 @attrs.define(eq=False)
 class HeardWords:
-    """What a model says, event by event."""
+    """The answer of a wrapped model, event by event."""
 
     _events: AsyncIterator[LLMEvent]
     _note: Note

@@ -1,4 +1,4 @@
-"""What a recording puts between players and NPCs: it notes what they say and hear."""
+"""Wrappers between players and NPCs, which record what they say and hear."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HeardDoor(StableRef[SessionMessages]):
     async def ask(self, request: SessionRequest, *, within: float) -> Any:
         if self.quiet is not None:
             await until_quiet(self.quiet)
-        await self.woken(within=within)  # what nobody comes to hear is not noted
+        await self.woken(within=within)  # a turn without a listener is not recorded
         self.told(request)
         return await super().ask(request, within=within)
 
@@ -59,8 +59,9 @@ async def until_quiet(quiet: Quiet, *, first: bool = False) -> None:
 
 @attrs.define(eq=False)
 class HeardStream(Stream[TurnEvent]):
-    """What a listener hears of one turn. Noted is when it took its time, what it
-    played, and where it left: that decides what an NPC remembers of its own words.
+    """The stream of one turn as a listener hears it. It records when the listener was
+    slow, what it played, and where it left: that decides what an NPC remembers of its
+    own words.
 
     ``has_voice``: a replay has its audio, since a recorded model speaks for itself.
     """
@@ -141,6 +142,6 @@ class HeardStream(Stream[TurnEvent]):
 
 
 def unusual(say: Say) -> dict[str, Any]:
-    """What it has beside words, a speaker and a tier, if it has any of it."""
+    """Return the fields beside words, speaker and tier, if there are any."""
     beside = {"script": say.script, "greets": say.greets, "waiting": say.waiting}
     return {key: value for key, value in beside.items() if value not in (None, 0)}

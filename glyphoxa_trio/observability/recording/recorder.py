@@ -1,6 +1,6 @@
-"""Hears one runtime and makes lines of what it meets, for whoever takes them.
+"""The recorder, which makes lines of everything that happens to one runtime.
 
-Above 300 lines: what is heard at all is read in one place.
+Above 300 lines, because everything that is recorded is read in one place.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class Recorder(Hooks):
             case Preview() | Configure() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
             case Introduce() | Situate() | Overhear():
-                # Whoever is told answers nothing: nobody is behind for it.
+                # These messages have no answer, so no listener is behind for them.
                 self.note(type(request).__name__.lower(), **npc.named, of=request)
             case PartialSpeech():
                 self.note("hearing", **npc.named, of=request)
@@ -296,8 +296,8 @@ class Recorder(Hooks):
         return stream
 
     def _tell_who_is_behind(self, npc: NpcId) -> None:
-        """Whoever has not heard all yet hears the rest after what was noted just now:
-        what an NPC remembers of its own words is what was heard of them by then."""
+        """Note the listeners that are behind: they hear the rest after the last line.
+        An NPC remembers those of its own words that were heard by then."""
         listening = {x for x in self._hearing.get(npc, ()) if not x.gone}
         self._hearing[npc] = listening
         for stream in sorted(listening, key=lambda x: x.say):

@@ -1,16 +1,16 @@
-"""A session, written down so that it can be played again (docs/recording.md).
+"""The recording of a session, which can be played again (docs/recording.md).
 
     async with open_recording(Path("table.jsonl")) as recording:
         async with open_runtime(config, environment=recording.environment()) as runtime:
             ...
 
-Recorded is what a runtime meets and does not decide: what players say and when they
-stop listening, what models answer, what tools return, what servers offer, what was
-measured; and, to compare with, every event that it published. Inside `SteppingClock`
+A recording has the input of a runtime: what players say and when they stop listening,
+what models answer, what tools return, what servers offer and what was measured; and, to
+compare with, every event that the runtime published. Inside `SteppingClock`
 a replay comes to the same events with the same times; without it, to about the same.
 
-`Recorder` makes the lines and gives them to whoever wants them; `open_recording` has
-them written to a file, in a thread, so that no turn ever waits for a disk.
+`Recorder` makes the lines and gives them to a function; `open_recording` writes them to
+a file, in a thread, so that no turn ever waits for a disk.
 """
 
 from __future__ import annotations

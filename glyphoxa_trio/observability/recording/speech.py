@@ -1,5 +1,5 @@
-"""What a recording puts in front of a speech-to-speech model: it notes its sockets, and
-what comes on each of them. Of audio it keeps how much it was, and its digest."""
+"""Wrappers of speech-to-speech models, which record their sockets and the events on
+each. Of audio they keep the length and a digest."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ EVENTS: Final[Mapping[str, type]] = {x.__name__: x for x in get_args(Event)}
 
 
 def digest(setup: Setup, hiding: Hiding) -> str:
-    """What a socket begins with, as a short text that tells it from anything else."""
+    """Return a digest of a socket's settings, which tells it from any other."""
     plain = json.dumps(hiding.plain(setup), sort_keys=True)
     return sha256(plain.encode()).hexdigest()[:16]
 
 
 def event_of(data: Mapping[str, Any]) -> Event:
-    """What came on a socket, of the fields of its line.
+    """Return the event of a socket, from the fields of its line.
 
     Raises:
-      Exception: saying what is wrong with it.
+      Exception: with the reason, if the fields are wrong.
     """
     if data.get("text") is not None:
         return Spoken(data["response"], data["item"], data["text"])
@@ -55,7 +55,7 @@ def event_of(data: Mapping[str, Any]) -> Event:
     kind: Any = EVENTS.get(name)
     if kind is None:
         raise ValueError(f"nothing that comes on a socket is called {name!r}")
-    # What is None is left out of a line.
+    # A field that is None is left out of a line.
     of = {x.name: None for x in attrs.fields(kind) if "None" in str(x.type)}
     event: Event = _converter().structure({**of, **(data.get("data") or {})}, kind)
     return event
@@ -90,7 +90,7 @@ def _converter() -> Converter:
 
 @attrs.define(eq=False)
 class HeardSpeech:
-    """Somebody's model, as one NPC speaks with it.
+    """A wrapped speech model of one NPC.
 
     Args:
       number: gives each socket its own.

@@ -18,7 +18,7 @@ _USUAL: Final = {
 
 
 def definition_as_data(tool: Tool) -> dict[str, Any]:
-    """What is known of a tool, in plain data; what is as usual is left out."""
+    """Return a tool's definition as plain data, without its defaults."""
     definition = tool.definition
     data = {
         field.name: value
@@ -31,10 +31,10 @@ def definition_as_data(tool: Tool) -> dict[str, Any]:
 
 
 def definition_of(data: Any) -> tuple[ToolDefinition, str]:
-    """A tool's definition, and its fingerprint; empty is none.
+    """Return a tool's definition and its fingerprint; empty is none.
 
     Raises:
-      ValueError, TypeError: saying what is wrong with it.
+      ValueError, TypeError: with the reason, if the data is wrong.
     """
     if not isinstance(data, dict):
         raise ValueError("a tool is an object")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from glyphoxa_trio.config import ConfigError
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.servers.atis.config_file import ConfigFile
 from glyphoxa_trio.servers.atis.feed import METNO, HttpFeed, check_agent, check_url
 from glyphoxa_trio.servers.atis.groups import installed
@@ -49,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 @asynccontextmanager
 async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefinition]:
     if not installed():
-        raise ValueError("weather needs more: pip install 'glyphoxa-trio[tools]'")
+        raise ValueError(missing("reading the weather", "tools"))
     url = check_url(options.feed_url or os.environ.get("ATIS_FEED_URL") or METNO)
     agent, ttl = _agent(url), _ttl()
     settings = ConfigFile(options.config, _log.warning)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from glyphoxa_trio.builtin import images
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.servers.definition import ServerDefinition
 
@@ -43,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 @asynccontextmanager
 async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefinition]:
     if not images.installed():
-        raise ValueError("images need more: pip install 'glyphoxa-trio[tools]'")
+        raise ValueError(missing("drawing images", "tools"))
     painter: images.Painter = images.Card(images.size_of(options.size))
     if options.base_url is not None:
         from glyphoxa_trio.builtin.images.server import ImageServer

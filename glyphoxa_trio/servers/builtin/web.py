@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from glyphoxa_trio.builtin import web
+from glyphoxa_trio.extras import missing
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.servers.definition import ServerDefinition
 
@@ -68,7 +69,7 @@ async def open_offer(options: argparse.Namespace) -> AsyncGenerator[ServerDefini
     if (search := _search(options)) is not None:
         tools.insert(0, web.search_tool(search, most_seconds=options.timeout))
     if not tools:
-        raise ValueError("reading pages needs more: pip install 'glyphoxa-trio[tools]'")
+        raise ValueError(missing("reading pages", "tools"))
     yield ServerDefinition(
         name="web",
         title="Web",

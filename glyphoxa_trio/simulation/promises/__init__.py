@@ -1,8 +1,8 @@
-"""What a runtime promises, as a monitor that has seen nothing of how it is kept.
+"""The promises of a runtime, checked by a monitor that does not use its code.
 
 `monitor` is told every event and asks the judges. What it remembers is in `calls`,
 `said` (by players and models) and `offered` (tools). The judges: `rights` (who may use
-what at which moment), `gate` (what was shown and run), `call_judge` (what became of a
+what at which moment), `gate` (what was shown and run), `call_judge` (the end of each
 call), `turn` (one turn as a whole), `journal` (what really ran where tools run).
 """
 

@@ -1,4 +1,4 @@
-"""What becomes of the calls of a turn: begun, ended, or heard of later."""
+"""The judge of a turn's calls: their start, their end, and late results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CallJudge:
     """Follows each call from the gate to its end.
 
     Args:
-      ahead: whether tools may be called that nobody asked for, to save time.
+      ahead: whether tools may be called before the model asks, to save time.
       report: told of each broken promise.
     """
 
@@ -199,7 +199,7 @@ class CallJudge:
             self._told_how_long(round_, at, took)
 
     def _listen(self, turn: TurnRecord, index: int) -> None:
-        """What the model said in that round, if it told."""
+        """Record what the model said in that round, if that is known."""
         if turn.selected is not None:
             said = self.said.calls(turn.npc, turn.selected.text, index)
             turn.round(index).hears(said)

@@ -1,4 +1,4 @@
-"""What a monitor has seen: turns, rounds and calls, as plain records. Seconds."""
+"""The turns, rounds and calls that a monitor has seen, as plain records. Seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 
 
 class Promise(StrEnum):
-    """What is promised, in the words in which it is broken."""
+    """A promise of the runtime, in the words that a report of its breach uses."""
 
     ON_TIME = "no fan-out returns after its ceiling"
     BUDGET = "the tool time of a turn never exceeds its tier"
@@ -29,10 +29,10 @@ class Promise(StrEnum):
     RIGHTS = "nothing is shown or run beyond tier, grant, trust and availability"
     REASONS = "whatever is hidden is hidden for a reason, and the reason is true"
     OWN_SERVERS = "a turn ends on the servers with which it began"
-    FRESH = "a cached answer is good, and for whoever asked"
+    FRESH = "a cached answer is valid, and for the one who asked"
     SHARED = "the same question is asked once at a time, if its answer may be kept"
     KEPT = "what finished in time is never dropped"
-    STOPPED = "what is cut is cancelled where it runs"
+    STOPPED = "a call that is cut is cancelled where it runs"
     ONCE = "a call with side effects runs at most once"
     IN_ORDER = "calls with side effects on one group run in call order"
     LIMITS = "limits are kept, and named truly"
@@ -93,7 +93,7 @@ class CallSeen:
             self.arguments = ""
 
     def tries(self, *, on_trial: bool) -> None:
-        """It has passed the gate."""
+        """True if it has passed the gate."""
         self.on_trial = on_trial
 
     def ends(self, outcome: Outcome, at: float, *, ended_as: int, tie: bool) -> None:
@@ -110,12 +110,12 @@ class CallSeen:
 
     @property
     def pending(self) -> bool:
-        """Whether its outcome says that it goes on after its turn's time was up."""
+        """True if its outcome says that it continues after its turn's time was up."""
         return self.outcome is not None and self.outcome.status is Status.PENDING
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on after its turn, or, by its policy, when interrupted."""
+        """True if it continues after its turn or, by its policy, when interrupted."""
         if self.pending:
             return True
         if not self.interrupted or self.definition is None:
@@ -208,7 +208,7 @@ class TurnRecord:
         return self.rounds.setdefault(index, RoundSeen(index))
 
     def spent(self, before: int) -> float:
-        """What the rounds before this one cost, by the clock of whoever watches."""
+        """The time that earlier rounds cost, on the monitor's clock."""
         return sum(
             done.fan_out[0] - done.began
             for index, done in self.rounds.items()

@@ -19,7 +19,7 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 
 @attrs.frozen
 class Nature:
-    """What one run of a tool may have done, by the words of those who may say so.
+    """The effects that one run of a tool may have, as declared by trusted sources.
 
     Args:
       reads: it changes nothing.
@@ -68,10 +68,10 @@ def nature(run: Performance, definition: ToolDefinition, ledger: GrantLedger) ->
 def why_not_unasked(
     what: Nature, *, granted: bool, probed: bool, ahead: bool
 ) -> str | None:
-    """Why a run that belongs to no call must not have happened; None if it may have.
+    """Return why a run without a call must not have happened; None if it may have.
 
     Args:
-      granted: some NPC may use the tool without anybody being asked.
+      granted: some NPC may use the tool without an approval.
       probed: tools are measured at a start.
       ahead: tools may be called before they are asked for, or a second time while the
         first call is slow.

@@ -43,7 +43,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 
 
 class Ending(StrEnum):
-    """How a call goes, once its seconds are over."""
+    """The end of a call, once its seconds are over."""
 
     ANSWER = "answer"
     SAY_NO = "say_no"  # an answer, too
@@ -55,7 +55,7 @@ class Ending(StrEnum):
 
 @attrs.frozen
 class Act:
-    """What a tool does when it is called: how it ends, after so many seconds."""
+    """The behaviour of a tool's call: its end, after so many seconds."""
 
     ending: Ending = Ending.ANSWER
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Performance:
 
 
 def answer_of(key: str) -> str:
-    """What every tool says here."""
+    """Return the answer of every tool here."""
     return f"{key} has answered."
 
 
@@ -107,11 +107,11 @@ class MadeUpServer:
     _on_tools_changed: Callable[[], None] | None = attrs.field(default=None, init=False)
 
     def start_after(self, seconds: float) -> None:
-        """How long a start takes from now on; infinity is never."""
+        """Set the seconds that a start takes from now on; infinity is never."""
         self._starts = seconds
 
     def die(self) -> None:
-        """Its process ends; it is started again by whoever looks after it."""
+        """End its process; its supervisor starts it again."""
         if self._session is not None:
             self._session.loss.report("it died")
 
@@ -123,7 +123,7 @@ class MadeUpServer:
         self._frozen = False
 
     def offer(self, tools: Iterable[Mapping[str, Any]]) -> None:
-        """Another list of tools; whoever is connected is told that it changed."""
+        """Replace its list of tools, and tell its clients that it changed."""
         self.tools = tuple(tools)
         if self._on_tools_changed is not None:
             self._on_tools_changed()
@@ -223,7 +223,7 @@ class _Session:
                     settle(end)
 
         self._nursery.start_soon(call)
-        return partial(scope.cancel, "nobody waits for it")
+        return partial(scope.cancel, "no caller waits for it")
 
     async def _perform(
         self, run: Performance, over: trio.Event, scope: trio.CancelScope

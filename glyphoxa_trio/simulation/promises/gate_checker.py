@@ -1,4 +1,4 @@
-"""The judge at the door: what is shown and what begins, in the moment it does.
+"""The judge of the gate: each showing and each start, at its moment.
 
 It stands where the events are published, so it sees the catalogue, the servers and
 the configurations as they are just then. Above 300 lines, because the reasons for a
@@ -42,7 +42,7 @@ _SEARCH: Final = "catalogue.tool_search"
 _IN_A_ROW: Final = 5  # so many failures open a breaker
 _UNMEASURED: Final = 5  # fewer calls than this measure nothing
 _PAUSE: Final = 10.0  # for so many seconds
-_STRAYS: Final = 2  # D3a: so many calls of a tool may ignore that they are over
+_STRAYS: Final = 2  # so many calls of a tool may ignore their cancellation
 _GRACE: Final = 0.1  # after so many seconds
 _SAY_NOTHING: Final = {
     Status.TOOL_ERROR,
@@ -54,7 +54,7 @@ _SAY_NOTHING: Final = {
 
 @attrs.define(eq=False)
 class ToolRecord:
-    """What one tool's calls came to, in the order in which they ended."""
+    """The results of one tool's calls, in the order in which they ended."""
 
     ended: list[CallSeen] = attrs.field(factory=list)
     flying: int = 0
@@ -131,7 +131,7 @@ class GateChecker:
       report: told of each broken promise.
       snapshot, failed, held: the catalogue, the servers that have failed, now.
       first: by key, the tool as its server described it first.
-      runs: by key, every run of a tool so far; None if nobody can see that.
+      runs: by key, every run of a tool so far; None if that cannot be seen.
       lives: when the sessions with a server were opened, by its name.
       remembered: what earlier runs measured, by origin and key of a tool.
       watch: looks for tools that are absent for too long.
@@ -263,7 +263,7 @@ class GateChecker:
             return "it has changed since it was approved"
         trusted = self.ledger.trusted(npc, listing, began, at)
         if not trusted and not (asked and self.ledger.asked and tier > Tier.FAST):
-            return "nobody has approved it"
+            return "it is not approved"
         if is_down(listing, self.failed()):
             return "its server is down"
         if not self.ledger.served(listing, at):
@@ -273,7 +273,7 @@ class GateChecker:
         if listing.estimate.tier > tier:
             return f"it is {listing.estimate.tier} in a {tier} turn"
         if self.runs is None:
-            return None  # nobody can see how long it really takes
+            return None  # its real latency cannot be seen
         runs = self.runs.get(listing.key, ())
         if listing.definition.cacheable and len(runs) >= _IN_A_ROW:
             return None  # who of several callers measured is not to be seen
@@ -288,7 +288,7 @@ class GateChecker:
         return too_slow(listing, tier, self.limits, at, known, unknown)
 
     def on_trial(self, listing: CatalogueEntry) -> bool:
-        """Whether it is certain that nothing is known of the tool's latency."""
+        """True if certainly nothing is known of the tool's latency."""
         if self.runs is None or listing.definition.estimated_duration is not None:
             return False
         return (
@@ -316,7 +316,7 @@ class GateChecker:
         )
 
     def _approved(self, turn: TurnRecord, round_: RoundSeen, call: ToolCall) -> bool:
-        """Whether somebody said yes to this very call."""
+        """True if this very call was approved."""
         ids = [x.id for x in round_.said or (call,)]
         return ids.count(call.id) == 1 and any(
             x.decision is Decision.APPROVED and x.call == call
@@ -367,7 +367,7 @@ class GateChecker:
                 no(Promise.IN_ORDER, f"begins before {other.tool} has ended")
 
     def _broken_down(self, listing: CatalogueEntry, at: float) -> str | None:
-        """Five failures in a row, or calls that do not stop: leave it alone (D7)."""
+        """Five failures in a row, or calls that do not stop: its breaker is open."""
         if listing.definition.cacheable:
             return None  # who of several callers measured is not to be seen
         seen = self.seen(listing.key)

@@ -42,10 +42,10 @@ class _Offered:
 
 @attrs.frozen(kw_only=True)
 class Journal:
-    """What is compared when all is over.
+    """The record of what really ran, compared with the events at the end.
 
     Args:
-      runs: every run of a tool, by whoever played it.
+      runs: every run of a tool, as the one who played it recorded it.
       definitions: by key, every definition that a tool had.
       probed: calibration may have called tools that may be probed.
       ahead: tools that may be called before they are asked for (speculation).
@@ -55,7 +55,7 @@ class Journal:
       remembered: the keys of tools that earlier runs have measured.
       steady: nothing was taken away in between.
       closing: when the runtime's block was left: that ends everything.
-      moments: when somebody did something to the runtime; what ends in the same
+      moments: the times at which the runtime was acted on; what ends in the same
         moment may end either way.
     """
 
@@ -209,7 +209,7 @@ class Journal:
     def _kept(
         self, call: CallSeen, run: Performance, no: Say
     ) -> Iterator[BrokenPromise]:
-        """A run that ended by itself while somebody waited for it is its outcome."""
+        """Check that a run which ended while a caller waited for it is the outcome."""
         if not run.complete or run.over is None or run.act.ending not in _ANSWERS:
             return
         if run.over in self.moments:
@@ -225,7 +225,7 @@ class Journal:
             Status.OK,
             Status.TOOL_ERROR,
         ):
-            return  # nobody waited any more, or it is a tie
+            return  # no caller waited any more, or it is a tie
         said_no = run.act.ending is Ending.SAY_NO
         told = end.status is (Status.TOOL_ERROR if said_no else Status.OK)
         if at > run.over + self.slack or not told:
@@ -238,7 +238,7 @@ class Journal:
     def _let_go_on(
         self, call: CallSeen, run: Performance, no: Say
     ) -> Iterator[BrokenPromise]:
-        """What may go on after an interruption ends by itself or at its limit."""
+        """Check that a call that may go on ends by itself or at its limit."""
         known = call.definition
         if known is None or known.external or not call.goes_on or call.tie:
             return
@@ -297,7 +297,7 @@ def stale(hit: CallSeen, calls: Iterable[CallSeen]) -> str | None:
         if same and good and (call.npc == hit.npc or not known.per_npc):
             sources.append(at)
     if not sources:
-        return "nobody was given that answer before"
+        return "no call was given that answer before"
     newest = max(sources)
     if newest + known.cacheable < hit.began:
         return f"its answer was of {newest:g} s"

@@ -1,4 +1,4 @@
-"""What is promised of a runtime, watched from outside while it runs.
+"""The monitor of a runtime's promises, which watches it from outside.
 
     monitor = Monitor(config, scenery)
     environment = monitor.environment()
@@ -9,9 +9,9 @@
     assert monitor.broken == []
 
 It hears every event in the moment it is published, knows what was granted because
-whoever changes that tells it too, and has the journal of what really ran. It asks
-nothing of the rooms that it judges: each rule is said once more, in the plainest
-way, in the files beside this one.
+the code that changes it tells the monitor too, and has the journal of what really ran.
+It asks nothing of the rooms that it judges: each rule is written a second time, as
+simply as possible, in the files beside this one.
 
 Without a scenery, as on real time, what ran is not judged. Above 300 lines, because
 whatever is told and heard of a runtime comes together here.
@@ -68,14 +68,14 @@ __all__ = ["BrokenPromise", "Monitor", "Promise"]
 
 # Floats are exact on virtual time, but sums of them are not quite.
 EXACT: Final = 1e-6
-# What a whole runtime may take to close (T8), seconds.
+# A whole runtime may take so long to close, seconds.
 CLOSING: Final = 2.0
 _MOST: Final = 100
 
 
 @attrs.define(eq=False)
 class Moments:
-    """When somebody did something to the runtime: what ends in the same moment may
+    """The times at which the runtime was acted on: what ends in the same moment may
     end either way.
 
     ``stirred``: how well tools were before does not count. ``closing``: when the
@@ -94,7 +94,7 @@ class Monitor:
     Args:
       config: what the runtime is opened with.
       scenery: what plays its servers and tools; None if they are real.
-      asked: an approver, or whoever reads `ApprovalNeeded`, is there.
+      asked: there is an approver, or a reader of `ApprovalNeeded`.
       slack: how much later than a limit is in time, seconds.
       keep: put every event, with its time, into ``events``, and the tools of each
         showing into ``listings``, by exposed name.
@@ -128,7 +128,7 @@ class Monitor:
     def __attrs_post_init__(self) -> None:
         self.ledger = GrantLedger(self.asked)
 
-    # What it is told by whoever plays.
+    # Calls of the one who plays the plan.
 
     def environment(self) -> Environment:
         """The scenery's world, with an eye on every tool that is published."""
@@ -136,7 +136,7 @@ class Monitor:
         return attrs.evolve(world, stand_in=self._offered.heard(world.stand_in))
 
     def says(self, npc: str, text: str, override: Tier | None) -> None:
-        """Somebody says this, in words that nobody else says to that NPC."""
+        """Record that a player says this; no other line to that NPC has these words."""
         self._said.by_player(npc, text, override)
 
     def answered(
@@ -150,7 +150,7 @@ class Monitor:
             self._no(Promise.WHOLE, npc, fault)
 
     def disturbed(self) -> None:
-        """Somebody does something to a server or an NPC in this moment."""
+        """Record that a server or an NPC is acted on in this moment."""
         self._moments.disturbed.add(trio.current_time())
 
     def closes(self) -> None:
@@ -220,12 +220,12 @@ class Monitor:
 
     @property
     def _probed(self) -> bool:
-        """Whether tools may be called to measure them."""
+        """True if tools may be called to measure them."""
         return any(config.calibration.at_start for config in self.ledger.configs)
 
     @property
     def _ahead(self) -> bool:
-        """Whether tools may be called that nobody asked for, to save time (D12)."""
+        """True if tools may be called before the model asks, to save time."""
         return any(
             config.speculation.enabled or config.hedging.enabled
             for config in self.ledger.configs
@@ -335,7 +335,7 @@ class Monitor:
     # The end.
 
     def ended(self) -> None:
-        """Nobody says anything any more, and there was time for all of it to end."""
+        """Judge the end: no more is said, and there was time for all of it to end."""
         self._read_journal()
         self._offered.look(self._runtime.host.snapshot)
         for turn in self._turns.values():

@@ -40,8 +40,8 @@ class OfferedTools:
         self._hidden.update(name for name, _ in event.hidden)
 
     def may_be_tried(self, snapshot: Snapshot, key: str | None) -> bool:
-        """Whether calls of the tool may have waited for a seat: nobody has said how
-        long it takes, or it was hidden and is on its way back."""
+        """True if calls of the tool may have been on trial: its latency is unknown, or
+        it was hidden and is on its way back."""
         listing = snapshot.by_key.get(key or "")
         return listing is not None and (
             listing.definition.estimated_duration is None

@@ -1,4 +1,4 @@
-"""What an NPC may use, said once more in the plainest words (D1, D2, D5, D13, D16).
+"""The rules of what an NPC may use, written a second time and as simply as possible.
 
 This is the gate's opposite number, so it calls nothing of the gate, of estimates or
 of naming: a mistake there must not be repeated here. It is slower and knows less;
@@ -22,14 +22,14 @@ from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Availability, TrustMode
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
-# Fewer calls than this measure nothing, so that what is declared must count (D1).
+# Fewer calls than this measure nothing, so that the declared latency must count.
 _UNMEASURED: Final = 5
 # So many that the window holds enough of them, whatever was not counted.
 _SURELY_MEASURED: Final = 6
 # Of so many calls at least one is not the first of its server's life.
 _SURELY_SLOW: Final = 2
 _WINDOW: Final = 100
-_LONGEST_DEFERRAL: Final = 60.0  # then a reload does not wait for turns (D16)
+_LONGEST_DEFERRAL: Final = 60.0  # then a reload does not wait for turns
 # A tool that was too slow is tried again after so many seconds at the earliest.
 _FIRST_TRIAL: Final = 60.0
 # So many calls of an earlier run, or of an earlier life of the server, are believed.
@@ -52,7 +52,7 @@ class GrantLedger:
     """Which configuration was in force when, and who was elevated.
 
     Args:
-      asked: somebody can be asked to approve a call.
+      asked: there is an approver for calls.
     """
 
     asked: bool = False
@@ -66,7 +66,7 @@ class GrantLedger:
         self._configs.append((at, config))
 
     def refused(self, config: Config) -> None:
-        """It was not accepted after all."""
+        """Take the last configuration back: it was not accepted."""
         self._configs = [x for x in self._configs if x[1] is not config]
 
     def elevated(self, npc: str, at: float, until: float, tier: Tier) -> None:
@@ -83,14 +83,14 @@ class GrantLedger:
         return [*before[-1:], *now]
 
     def as_configured(self, npc: str, at: float) -> list[NpcConfig]:
-        """What the NPC may be by then; whoever was taken out stays what it was."""
+        """Return the NPC as it may be by then; one that was removed stays as it was."""
         for config in self.in_force(at):
             if not any(x.name == npc for x in config.npcs):
                 return [x for c in self.configs for x in c.npcs if x.name == npc]
         return [x for c in self.in_force(at) for x in c.npcs if x.name == npc]
 
     def ceilings(self, npc: str, at: float) -> set[Tier]:
-        """The ceilings that it may have at this moment (D2)."""
+        """Return the ceilings that it may have at this moment."""
         mine = [x for x in self._elevations if x[0] == npc]
         before = [x for x in mine if x[1] < at][-1:]
         now = [x for x in mine if x[1] == at]
@@ -107,7 +107,7 @@ class GrantLedger:
         }
 
     def highest(self, npc: str, began: float, tier: Tier, now: float) -> Tier:
-        """What is left of a turn's tier: reloads since it began may have lowered it."""
+        """Return a turn's highest tier: reloads since it began may have lowered it."""
         for then, config in self._configs:
             if began < then < now:
                 for x in config.npcs:
@@ -140,7 +140,7 @@ class GrantLedger:
         )
 
     def approves(self, listing: CatalogueEntry) -> bool:
-        """True if every configuration so far approves the tool, for somebody."""
+        """True if every configuration so far approves the tool, for some NPC."""
         return all(
             any(
                 _trust(npc, config)[0] is not TrustMode.FULL
@@ -151,11 +151,11 @@ class GrantLedger:
         )
 
     def most_calls(self, began: float) -> int:
-        """How many calls of one response a turn may make."""
+        """Return how many calls of one response a turn may make."""
         return max(config.turn.max_calls for config in self.in_force(began))
 
     def served(self, listing: CatalogueEntry, at: float) -> bool:
-        """Whether the configuration has the tool's server, and takes it from that."""
+        """True if the configuration has the server and takes the tool from it."""
         definition = listing.definition
         return not definition.external or any(
             spec.name == definition.group
@@ -166,7 +166,7 @@ class GrantLedger:
         )
 
     def of_its_time(self, listing: CatalogueEntry, began: float, at: float) -> bool:
-        """Whether a tool is of a server that was there when the turn began (D16)."""
+        """True if the tool's server was there when the turn began."""
         definition = listing.definition
         if not definition.external or at - began >= _LONGEST_DEFERRAL:
             return True
@@ -210,8 +210,8 @@ class GrantLedger:
         )
 
     def may_be_called_for_somebody(self, tool: NamedTool) -> bool:
-        """Whether some NPC of some configuration may use the tool without anybody
-        being asked."""
+        """True if some NPC of some configuration may use the tool without an
+        approval."""
         return any(
             _covers(npc, tool) and _approves(npc, config, tool)
             for config in self.configs
@@ -219,7 +219,7 @@ class GrantLedger:
         )
 
     def overrides(self, key: str) -> list[ToolOverride]:
-        """What any configuration says of a server's tool."""
+        """Return what any configuration says of a server's tool."""
         group, _, name = key.partition(".")
         return [
             spec.tools[name]
@@ -283,10 +283,10 @@ def unmeasured_tier(
 
 @attrs.frozen
 class Took:
-    """How long a call that really ran took, and when it was over. Seconds.
+    """The duration of a call that really ran, and its end. Seconds.
 
-    ``cut``: nobody saw its end. ``first``: it was the first in its server's life, which
-    says nothing of later ones.
+    ``cut``: its end was not seen. ``first``: it was the first in its server's life,
+    which says nothing of later ones.
     """
 
     seconds: float
@@ -297,7 +297,7 @@ class Took:
 
 @attrs.frozen(kw_only=True)
 class Speed:
-    """What can be known of a tool's speed, by what was seen of it.
+    """The knowledge of a tool's speed, from what was seen of it.
 
     Args:
       runs: how often it ran at most, probes included.
@@ -356,7 +356,7 @@ def too_slow(
 
 
 def is_down(listing: CatalogueEntry, failed: Iterable[str]) -> bool:
-    """Whether its server cannot be asked at all."""
+    """True if its server cannot be asked at all."""
     if listing.availability is Availability.DOWN:
         return True
     return listing.definition.external and listing.definition.group in failed

@@ -1,4 +1,4 @@
-"""What players and models said, as whoever plays them tells it."""
+"""The words of players and models, as the player of a plan reports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 @attrs.define(eq=False)
 class SpokenOnce:
-    """By NPC and words: nobody says the same to it twice."""
+    """The words by NPC and text: no text is said to an NPC twice."""
 
     _tiers: dict[tuple[str, str], Tier | None] = attrs.field(factory=dict, init=False)
     _calls: dict[tuple[str, str], dict[int, tuple[ToolCall, ...]]] = attrs.field(
@@ -21,7 +21,7 @@ class SpokenOnce:
     )
 
     def by_player(self, npc: str, text: str, override: Tier | None) -> None:
-        """Somebody says this, and has perhaps chosen its tier."""
+        """Record that a player says this, and the tier if one was chosen."""
         self._tiers[npc, text] = override
 
     def by_model(
@@ -39,7 +39,7 @@ class SpokenOnce:
 
 
 def conversation_faults(messages: Sequence[Message]) -> list[str]:
-    """What a strict model server would refuse in a conversation."""
+    """Return the faults for which a strict model server would refuse a conversation."""
     faults: list[str] = []
     owed: list[str] = []
     for at, message in enumerate(messages):
@@ -52,5 +52,5 @@ def conversation_faults(messages: Sequence[Message]) -> list[str]:
         if message.role == "assistant":
             owed = [call.id for call in message.calls]
             if not message.calls and not message.content:
-                faults.append(f"message {at}: somebody says nothing")
+                faults.append(f"message {at}: it has no text and no calls")
     return [*faults, *(["calls are left without an answer"] if owed else [])]

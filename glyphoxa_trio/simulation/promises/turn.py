@@ -41,7 +41,7 @@ def judged(
 
     interrupted = done.end is TurnEnd.INTERRUPTED
     if interrupted and turn.gave_out and turn.flushed is None:
-        yield no(Promise.FLUSH, "nobody was told to stop")
+        yield no(Promise.FLUSH, "the listener was not told to stop")
     if turn.flushed is not None and not (interrupted and turn.gave_out):
         yield no(Promise.FLUSH, f"a turn that is {done.end} is flushed")
     if turn.selected is None:
@@ -134,7 +134,7 @@ def _outcomes(
     if sorted(map(repr, fan_out.outcomes)) != sorted(repr(x) for _, x in round_.ends):
         yield Promise.ONE_OUTCOME, "its outcomes are others than those that were told"
     if any(x.status is Status.CANCELLED for x in fan_out.outcomes):
-        yield Promise.ONE_OUTCOME, "a call is cancelled and nobody interrupted"
+        yield Promise.ONE_OUTCOME, "a call is cancelled, and there was no interruption"
 
 
 def _in_call_order(round_: RoundSeen) -> list[Outcome]:
@@ -202,8 +202,8 @@ def _own_limit(call: CallSeen) -> float:
 
 
 def judged_late(call: CallSeen, at: float, end: Outcome, slack: float) -> str | None:
-    """What is wrong with the end of a call that its turn did not wait for, if
-    anything."""
+    """Return the fault in the end of a call that its turn did not wait for, if there
+    is one."""
     own = _own_limit(call)
     limit = own if own < float("inf") else _LONGEST
     took = at - call.began
@@ -241,7 +241,7 @@ def _effects(round_: RoundSeen) -> Iterator[tuple[Promise, str]]:
 
 
 def _again(turn: TurnRecord) -> Iterator[tuple[Promise, str]]:
-    """Calls whose effect nobody knew, made once more in the same turn (D6)."""
+    """Find calls of unknown effect that were made again in the same turn."""
     calls = [call for index in sorted(turn.rounds) for call in turn.rounds[index].calls]
     for call in calls:
         for earlier in calls:
@@ -258,7 +258,7 @@ def _again(turn: TurnRecord) -> Iterator[tuple[Promise, str]]:
 
 
 def expected_effect(call: CallSeen, end: Outcome) -> Effect | None:
-    """What must be told of it; None if the words alone do not say."""
+    """Return the effect that must be reported; None if the words alone do not say."""
     if not call.writes:
         return Effect.NONE
     match end.status:

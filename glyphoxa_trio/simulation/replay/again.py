@@ -60,7 +60,7 @@ _LONGER: Final = 120.0
 
 @attrs.frozen(kw_only=True, eq=False)
 class Replayed:
-    """What a replay came to.
+    """The result of a replay.
 
     Args:
       events: as lines of a recording, in `diff.in_order`.
@@ -78,7 +78,7 @@ class Replayed:
         return not self.difference
 
     def as_bytes(self) -> bytes:
-        """The events, each a line of JSON: what is compared."""
+        """Return the events as lines of JSON, which are compared."""
         return b"".join(diff.text_of(x).encode() + b"\n" for x in self.events)
 
 
@@ -185,7 +185,7 @@ class _Play:
                     await ear.news.wait()
 
     async def _last_answers(self) -> None:
-        """What came while the runtime closed."""
+        """Give the answers that came while the runtime closed."""
         for line in self.recorded.of("model", "speech", "answer"):
             if not self._conductor.cue(line).is_set():
                 await trio.sleep_until(line["at"])
@@ -194,7 +194,7 @@ class _Play:
     # What people did.
 
     def _may_act(self, line: Line) -> bool:
-        """Whether a listener has heard as much as it had by then."""
+        """Return whether a listener has heard as much as it had in the recording."""
         listens = line["kind"] in ("heard", "played")
         ear = self._ears.get(line["say"]) if listens else None
         return ear is None or ear.asked >= line["events"]

@@ -1,9 +1,9 @@
-"""What a recorded session meets when it is played again: models and tools that answer
-as they did, after as long as they did, and servers that nobody starts.
+"""The environment of a replay: models and tools that give the recorded answers after
+the recorded time, and servers that are not started.
 
 An answer comes at its recorded time if its question does; if a changed rule moved the
-question, as long after it. What nobody asked in the recording has no answer, and
-whatever is asked instead makes a replay a *what-if*: `Notes` says from where on.
+question, as long after it. A question that is not in the recording has no answer, and
+makes the replay a *what-if*: `Notes` says from where on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glyphoxa_trio.simulation.replay.driver import ReplayDriver
 
 @attrs.define(eq=False)
 class Notes:
-    """What a replay could not take from its recording, for people, in order."""
+    """The parts that a replay could not take from its recording, as text, in order."""
 
     texts: list[str] = attrs.field(factory=list)
 

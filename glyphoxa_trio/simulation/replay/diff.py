@@ -85,7 +85,7 @@ def difference(
 
 
 def _by_turn(events: Sequence[Line]) -> list[Line]:
-    """Where times are not exact, nor is the order of what happens to two NPCs."""
+    """Sort by turn: without exact times, the order between NPCs is not exact either."""
     return sorted(events, key=lambda x: (*_whose(x), int(x.get("turn") or 0)))
 
 
@@ -102,7 +102,7 @@ def _as_if_same(
 
 
 def alike(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether they differ in times only, and in those not too much."""
+    """Return whether they differ in times only, and in those by little."""
     if isinstance(one, float) and isinstance(other, float | int):
         return abs(one - other) <= tolerance
     if isinstance(one, str) and isinstance(other, str):

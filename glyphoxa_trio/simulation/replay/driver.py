@@ -1,4 +1,4 @@
-"""Who gives everything its cue when a recording is played again.
+"""The conductor, which starts everything in its turn when a recording is replayed.
 
 At one instant no clock can tell what came first, and it matters: a player who speaks
 when the answer is over does not interrupt it. So the order of lines is the order of
@@ -44,7 +44,7 @@ class ReplayDriver:
     """Goes through the lines of a recording, in their order.
 
     Args:
-      act: does what somebody did; must not block.
+      act: does what a person did; must not block.
       may_act: what must be true beside all that had happened before.
     """
 
@@ -142,7 +142,7 @@ class ReplayDriver:
 
 
 def _npcs_of(lines: Sequence[Line]) -> dict[int, NpcId]:
-    """Whose a line is, by its identity; some are nobody's."""
+    """Return the NPCs that lines belong to, by a line's identity; some have none."""
     owners: dict[tuple[str, int], NpcId] = {}
     found: dict[int, NpcId] = {}
     for line in lines:

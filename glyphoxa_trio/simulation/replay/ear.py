@@ -42,7 +42,7 @@ class ReplayListener(Stream[TurnEvent]):
         self._go_on()
 
     def resume(self) -> None:
-        """It has taken its time, and asks for more."""
+        """Continue a listener that has taken its time and asks for more."""
         self._resumed = self.asked
         self._go_on()
 

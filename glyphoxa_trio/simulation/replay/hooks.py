@@ -1,4 +1,4 @@
-"""What a replay is told by its runtime, and has in place of servers and disks."""
+"""The hooks of a replay: the runtime's reports, and stand-ins for servers and disks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NOTHING_HIDDEN: Final = Hiding()
 
 @attrs.define(eq=False)
 class ReplayHooks(Hooks):
-    """Takes down what is played, and has what was measured in place of a disk."""
+    """The record of a replay, and a stand-in for the disk with the measurements."""
 
     _recorded: Recorded
     _conductor: ReplayDriver
@@ -63,7 +63,7 @@ class ReplayHooks(Hooks):
 
     def publishing(self, publish: Publish) -> Publish:
         self.publish = publish
-        return _unheard  # nobody starts the servers: what they offered is recorded
+        return _unheard  # servers are not started: what they offered is recorded
 
     def began(self, beginning: RuntimeStart) -> None:
         beginning.host.approvals.recall(self._recorded.header.get("approved") or {})
@@ -92,7 +92,7 @@ def _unheard(
 
 @attrs.define(eq=False)
 class _Known:
-    """What providers of context said, at the time at which they had said it."""
+    """The answers of providers of context, at the times of the recording."""
 
     _lines: list[Line]
 
@@ -146,8 +146,8 @@ def sample_of(data: Mapping[str, Any]) -> Sample:
 
 
 def probes_of(recorded: Recorded) -> dict[int, Observe | None]:
-    """What calibration measured, by the number of each call; None if it measured
-    nothing.
+    """Return the measurements of calibration, by the number of each call; None if it
+    measured nothing.
 
     A sample begins when the request was sent or, in recordings without that, when the
     call began.

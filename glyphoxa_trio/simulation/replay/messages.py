@@ -31,7 +31,7 @@ MESSAGES: Final[Mapping[str, Callable[[Line], SessionRequest]]] = {
 
 
 def say_of(line: Line, listener: str) -> Say:
-    """What was said, for its turn to be listened to again."""
+    """Return what was said, so that its turn can be replayed."""
     return Say(
         line["text"],
         line.get("speaker") or "player",

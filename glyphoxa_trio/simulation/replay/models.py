@@ -80,7 +80,7 @@ class ReplayModel:
     def _take(self, request: LLMRequest) -> Line:
         npc, turn, round_ = where.get()
         waiting = self._rounds[npc, turn, round_]
-        place = f"{npc.npc or 'somebody'}, turn {turn}, round {round_ + 1}"
+        place = f"{npc.npc or 'an NPC'}, turn {turn}, round {round_ + 1}"
         if not waiting:
             self._notes.add(f"{place}: nothing was recorded of a model here")
             raise LLMError(

@@ -42,7 +42,7 @@ def _spec(config: Config, definition: ToolDefinition) -> ServerSpec | None:
 
 def rehearsed(config: Config) -> Config:
     """The configuration without what a replay takes from its recording: built-in
-    tools and what is stated of them, calibration, what is kept on a disk; and without
+    tools and statements about them, calibration, anything kept on a disk; and without
     a voice.
     """
     nothing = Config()
@@ -60,7 +60,7 @@ def rehearsed(config: Config) -> Config:
         calibration=attrs.evolve(
             config.calibration, at_start=False, every=None, remember=False
         ),
-        # What is set aside comes back as it was: a replay can do without.
+        # A session that is set aside comes back as it was: a replay does without.
         sessions=attrs.evolve(config.sessions, most=sys.maxsize),
         # On virtual time a loop is never late; looking would only disturb the order.
         overload=attrs.evolve(

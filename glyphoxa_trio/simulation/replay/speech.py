@@ -105,7 +105,7 @@ class RecordedSockets:
 
 @attrs.frozen(eq=False)
 class ReplaySpeech:
-    """What one NPC speaks with. ``socket`` knew it; None if it never spoke."""
+    """The speech model of one NPC. ``socket`` knew it; None if it never spoke."""
 
     _npc: NpcId
     _sockets: RecordedSockets
@@ -113,7 +113,7 @@ class ReplaySpeech:
 
     @classmethod
     def of_nobody(cls, sockets: RecordedSockets) -> ReplaySpeech:
-        """What a runtime may believe that its NPCs speak with."""
+        """Return the model of a runtime whose NPCs have theirs from the recording."""
         return cls(NpcId(""), sockets, None)
 
     @property
@@ -152,7 +152,7 @@ class _ReplayLink:
         name = type(command).__name__
         line = next((x for x in self._told if x["command"] == name), None)
         if line is None:
-            return  # audio; or nobody knows what would come of it
+            return  # audio, or an answer that the recording does not have
         while self._told.popleft() is not line:
             pass  # those between them are not sent under this rule
         self._shift.conductor.done(line)
@@ -163,7 +163,7 @@ class _ReplayLink:
         if not self._lines:  # it was left here, or the recording ends
             await trio.sleep_forever()
         line = self._lines[0]
-        if not self._shift.has_come(line):  # else nobody does anything before it
+        if not self._shift.has_come(line):  # else nothing is done before it
             await self._shift.wait(line)
         self._lines.popleft()
         self._shift.conductor.done(line)

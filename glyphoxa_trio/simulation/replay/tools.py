@@ -31,7 +31,7 @@ from glyphoxa_trio.units import in_ms
 
 @attrs.define(eq=False)
 class Answers:
-    """What calls came to, by tool and arguments; of equal ones, in their order."""
+    """The results of calls, by tool and arguments; equal calls in their order."""
 
     _recorded: Recorded
     _notes: Notes
@@ -67,8 +67,8 @@ class Answers:
         waiting = self._calls[key, canonical(dict(arguments))]
         if not waiting:
             self._notes.add(
-                f"{key} is called as it was not in the recording, so nobody knows what"
-                " it says: what follows is a what-if"
+                f"{key} is called as it was not in the recording, so its answer is"
+                " unknown: what follows is a what-if"
             )
             raise ToolUnavailable("the recording has no answer to this call")
         # Equal calls may have begun in any order at one instant.
@@ -110,7 +110,7 @@ class Answers:
         return int(self._recorded.header["format"]) >= 2
 
     async def _in_vain(self, key: str, shift: Shift, end: Line | None) -> None:
-        """It was cut; a call that resists is over when it was then."""
+        """Wait for a call that was cut; one that resisted ends when it did then."""
         try:
             await trio.sleep_forever()
         finally:
@@ -119,9 +119,8 @@ class Answers:
                 if now > over:
                     took = in_ms(end["at"] - shift.recorded)
                     self._notes.add(
-                        f"{key} was cut after {took} in the recording, and nobody knows"
-                        " how long it takes; here it never ends: what follows is a"
-                        " what-if"
+                        f"{key} was cut after {took} in the recording, so its duration"
+                        " is unknown; here it never ends: what follows is a what-if"
                     )
                 elif shift.now == shift.recorded:
                     with trio.CancelScope(shield=True):

@@ -1,4 +1,4 @@
-"""What a configuration can break by itself: expectations, held against its reach."""
+"""Expectations that a configuration can break by itself, compared with its reach."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _grants(scene: ReachInputs) -> Iterator[Finding]:
             continue
         yield Finding(
             severity=Severity.ERROR if problem.error else Severity.WARNING,
-            what="nobody offers it",
+            what="no source offers it",
             npc=problem.npc,
             tool=problem.pattern,
             text=problem.text,
@@ -130,7 +130,7 @@ def _unknown(scene: ReachInputs, reaches: Sequence[NpcReach]) -> Iterator[Findin
     taken = f"and rehearsed as if they took {in_ms(longest)}"
     yield Finding(
         severity=Severity.WARNING,
-        what="nobody knows how long it takes",
+        what="its latency is unknown",
         tool=keys[0] if len(keys) == 1 else "",
         text=f"nothing is declared or measured of {_some(keys)}:"
         f" {'shown in deep turns' if deep else 'on trial in every turn'}, {taken}",
@@ -299,7 +299,7 @@ def _sometimes_cut(
 def _calls(
     scene: ReachInputs, npc: NpcConfig, listing: CatalogueEntry, tier: Tier
 ) -> RehearsalPlan:
-    """The shortest evening: somebody asks, and the model calls the tool."""
+    """Return the shortest evening: a player asks, and the model calls the tool."""
     said = PlannedUtterance(
         at=SETTLED, npc=npc.name, tier=tier, replies=((scene.asks(listing),),)
     )

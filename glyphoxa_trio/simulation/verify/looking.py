@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.extras import require
 from glyphoxa_trio.simulation.verify.expect import expectations
 from glyphoxa_trio.simulation.verify.reach import reaches, scout
-from glyphoxa_trio.simulation.verify.scenarios import explore
 from glyphoxa_trio.tools.tier import Tier
 
 from .verdict import NOTHING, Finding, Severity, Verdict, VerifyInputs
@@ -40,7 +40,11 @@ def verify(
 
     Raises:
       ConfigError: if nothing can be opened with it at all.
+      ExtraMissing: without Hypothesis, which makes up the evenings.
     """
+    require("verify", "verify")
+    from .scenarios import explore  # it imports Hypothesis, which is an extra
+
     scene = scout(config, known)
     rows = sum(tier <= npc.budget_tier for npc in scene.config.npcs for tier in Tier)
     done = 0

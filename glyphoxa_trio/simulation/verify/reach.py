@@ -43,18 +43,18 @@ from glyphoxa_trio.tools.window import SampleKind
 
 _ENDED: Final = (SampleKind.OK, SampleKind.TIMEOUT)
 _SEARCH: Final = SEARCH.name
-# Servers have started by then, and what is measured at the start has been.
+# Servers have started by then, and probes at the start have ended.
 SETTLED: Final = 200.0
 _APART: Final = 60.0  # seconds between two turns: nothing of one is left in the next
 
 
 @attrs.frozen(kw_only=True)
 class ReachInputs:
-    """A configuration with everything that is known beside it.
+    """A configuration with everything else that is known.
 
     Args:
       listings: the tools there are, when all servers are ready.
-      problems: what NPCs are granted and nobody offers.
+      problems: grants for which there is no tool.
       warnings: what an operator would see.
       judged: whether an NPC can use a tool, and what changes that, by both.
     """
@@ -233,7 +233,7 @@ def _called(
     *,
     deferred: Container[str],
 ) -> dict[str, Outcome]:
-    """How a call of each tool ends, by the tool's key."""
+    """Return the end of a call of each tool, by the tool's key."""
     said = [
         PlannedUtterance(
             at=SETTLED + number * _APART,

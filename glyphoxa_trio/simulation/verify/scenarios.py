@@ -52,7 +52,7 @@ class _TimeIsUp(BaseException):
 
 @attrs.define(eq=False)
 class Explored:
-    """What random evenings came to."""
+    """The results of random evenings."""
 
     findings: list[Finding] = attrs.field(factory=list)
     evenings: int = 0

@@ -1,4 +1,4 @@
-"""Is a configuration as good as its word? Looked at before anybody talks to it.
+"""The verdict on a configuration, before a player talks to it.
 
     verdict = verify(config, Known(offers=survey.offers))
     verdict.errors, verdict.reaches, verdict.findings
@@ -11,9 +11,9 @@ the promises are watched all the while, and one that is broken is shrunk to the
 shortest evening that breaks it. All of it on virtual time.
 
 Broken promises are faults of ours. What a configuration can break by itself are
-expectations: `Finding` says which, and whether it is an error. An error is what is
-written down and can never come true; a warning is what depends on what nobody knows
-yet, or on somebody who answers.
+expectations: `Finding` says which, and whether it is an error. An error is written
+down and can never come true; a warning depends on facts that are not known yet, or on
+an approver's answer.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Severity(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class VerifyInputs:
-    """What is known beside the configuration.
+    """The knowledge beside the configuration.
 
     Args:
       offers: what each server lists.
       absent: why a server could not be asked, by its name.
       stated: how long tools take, as a file says, by their key.
       measured: what earlier runs measured.
-      approver: somebody answers questions about tools.
+      approver: there is one, who answers questions about tools.
     """
 
     offers: Mapping[str, tuple[Mapping[str, Any], ...]] = attrs.field(factory=dict)
@@ -115,7 +115,7 @@ class Finding:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What was found, and how far it was looked.
+    """The findings, and how much was looked at.
 
     Args:
       evenings, turns: how many evenings were played, with how many turns.
