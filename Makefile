@@ -113,7 +113,7 @@ $(VENV)/.develops: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.runs $(VENV)/.tests
 
 $(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,verify]'
 	@touch $@ $(VENV)/.runs
 
 # The packages run on a Node of their own, so what npm's Node lacks does not matter.

@@ -18,16 +18,22 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, str]
+    package: str,
+    modules: Mapping[str, str],
+    *,
+    otherwise: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package.
 
     Args:
       package: its ``__name__``.
       modules: the module below it that each name is imported from.
+      otherwise: what answers other names, such as `renamed.renamed`.
     """
 
     def __getattr__(name: str) -> Any:
+        if name not in modules and otherwise is not None:
+            return otherwise(name)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{modules[name]}"), name)

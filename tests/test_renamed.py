@@ -19,6 +19,7 @@ OLD = [
     ("observability", "Output", "LogOutput"),
     ("providers.s2s", "Line", "TranscriptLine"),
     ("providers.speech", "Voice", "VoiceStyle"),
+    ("runtime", "World", "Environment"),
     ("testing.gemini_server", "Turn", "ModelTurn"),
     ("testing.http_server", "Status", "StatusReply"),
     ("testing.image_server", "ImageServer", "FakeImageServer"),

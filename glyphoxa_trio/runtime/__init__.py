@@ -6,10 +6,10 @@ async with open_runtime("config/tavern.yaml") as runtime:
             ...
 
 `opening` has `open_runtime`, and `wiring` what it opens; `runtime` is what an embedder
-holds, `cast` owns the NPCs' sessions, `publisher` hands servers' tools to the host,
-`generations` goes over to another configuration while all of it runs, `world` is what a
-rehearsal replaces. A name is imported when it is first used: an embedder has
-`open_runtime` at once, and the rest when it is called.
+holds, `session_registry` owns the NPCs' sessions, `publisher` hands servers' tools to
+the host, `config_reload` changes to another configuration while all of it runs,
+`environment` is what a rehearsal replaces. A name is imported when it is first used: an
+embedder has `open_runtime` at once, and the rest when it is called.
 """
 
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .snapshot import SessionSnapshot, SnapshotRefused
 else:
     from glyphoxa_trio.lazy import lazy_names
+    from glyphoxa_trio.renamed import renamed
 
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -56,6 +57,7 @@ else:
             "find_npc": "session_registry",
             "open_runtime": "opening",
         },
+        otherwise=renamed(__name__, World="Environment"),
     )
 
 __all__ = [

@@ -103,7 +103,7 @@ def the_finding(verdict: Verdict) -> Finding:
 
 
 def test_a_good_configuration_has_nothing_to_be_said_of_it() -> None:
-    verdict = look(table("oracle.consult"), scenarios=20)
+    verdict = look(table("oracle.consult"), evenings=20)
     assert verdict.findings == ()
     assert verdict.evenings >= 20
     assert [(x.npc, x.tier) for x in verdict.reaches] == [
@@ -270,7 +270,7 @@ def test_one_that_declares_nothing_and_was_measured_is_no_false_alarm() -> None:
     config, plain = table("oracle.consult", tier=Tier.DEEP), tool("consult")
     for seconds in (0.01, 0.8, 2.5):
         found = measured(config, plain, *[(OK, seconds)] * 6)
-        verdict = look(config, known(plain, measured=found), scenarios=15)
+        verdict = look(config, known(plain, measured=found), evenings=15)
         assert verdict.findings == ()
         (called,) = verdict.reaches[-1].called
         assert called.usual.known is How.MEASURED
@@ -292,17 +292,17 @@ def test_what_is_known_is_what_a_runtime_would_know_that_starts_now() -> None:
 
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_verdict() -> None:
-    first, second = (look(table("oracle.consult"), scenarios=25) for _ in range(2))
+    first, second = (look(table("oracle.consult"), evenings=25) for _ in range(2))
     assert (first.evenings, first.turns) == (second.evenings, second.turns)
     assert first == second
-    assert look(table("oracle.consult"), scenarios=25, seed=1).turns != first.turns
+    assert look(table("oracle.consult"), evenings=25, seed=1).turns != first.turns
 
 
 def test_all_that_is_done_is_counted() -> None:
     told: list[tuple[int, int]] = []
     verdict = look(
         table("oracle.consult"),
-        scenarios=10,
+        evenings=10,
         tell=lambda done, total: told.append((done, total)),
     )
     assert verdict.evenings == 10
@@ -359,7 +359,7 @@ def test_a_broken_promise_is_shrunk_to_the_shortest_evening(
         return _Fake([fault] if calls >= 2 else [])
 
     monkeypatch.setattr(scenarios, "rehearse", fragile)
-    verdict = look(table("oracle.consult"), scenarios=200)
+    verdict = look(table("oracle.consult"), evenings=200)
     (error,) = verdict.errors
     assert error.what == "a broken promise"
     assert error.example is not None
@@ -375,12 +375,12 @@ def test_a_runtime_that_dies_is_a_broken_promise(
         raise RuntimeError("oh")
 
     monkeypatch.setattr(scenarios, "rehearse", dies)
-    (error,) = look(table("oracle.consult"), scenarios=5).errors
+    (error,) = look(table("oracle.consult"), evenings=5).errors
     assert "RuntimeError" in error.text
 
 
 def test_when_the_time_is_up_it_says_so() -> None:
-    verdict = look(table("oracle.consult"), scenarios=1000, seconds=0.0)
+    verdict = look(table("oracle.consult"), evenings=1000, seconds=0.0)
     assert not verdict.complete
     assert verdict.evenings == 0
 
