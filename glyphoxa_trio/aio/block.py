@@ -11,12 +11,29 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from glyphoxa_trio.errors import GlyphoxaError
+
 from .bridge import LoopBridge, Mode
 from .call import outlast
 from .context_proxy import ContextProxy, worse
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class NotOnAsyncio(GlyphoxaError):
+    """A function that needs asyncio was called where asyncio does not run."""
+
+
+def _needs_asyncio() -> None:
+    """Raise `NotOnAsyncio` if the caller runs on trio, or on no event loop at all."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise NotOnAsyncio(
+            "aio.open_runtime runs on asyncio: start with asyncio.run(main), or use"
+            " glyphoxa_trio.open_runtime from trio (docs/asyncio.md)"
+        ) from None
 
 
 @attrs.define(eq=False)
@@ -35,6 +52,7 @@ class Block(Generic[T, U]):
     _held: ContextProxy[T] | None = attrs.field(default=None, init=False)
 
     async def __aenter__(self) -> U:
+        _needs_asyncio()
         self._bridge = bridge = LoopBridge.begin(self._mode)
         try:
             if cancelled := await outlast(bridge.ready):

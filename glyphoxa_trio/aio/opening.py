@@ -73,6 +73,8 @@ def open_runtime(
     Raises:
       ConfigError: with every problem and its place.
       NameCollision: two tools under one name.
+      NotOnAsyncio: when it is entered from trio, which has
+        `glyphoxa_trio.open_runtime`.
       RuntimeError: there is a guest in this thread already.
       ValueError: for another mode, or signals in thread mode.
       StillRunning: if something ignores for ten seconds that it is to end.

@@ -7,11 +7,12 @@ import sys
 
 def main() -> None:
     """Entry point of the console script."""
-    if sys.argv[1:2] == ["serve"]:
-        # Somebody's program started it and waits: nothing of the rest is imported.
+    words = sys.argv[1:]
+    if words[:1] == ["serve"] and words[1:2] not in (["--help"], ["-h"]):
+        # A client has started it and waits: nothing of the rest is imported.
         from glyphoxa_trio.servers.program.command import main as serve
 
-        sys.exit(serve(sys.argv[2:]))
-    from .app import app
+        sys.exit(serve(words[1:]))
+    from .app import run_app
 
-    app()
+    sys.exit(run_app(words))

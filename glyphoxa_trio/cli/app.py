@@ -5,21 +5,25 @@ Above 300 lines, because what a verb can do is said where its options are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
+from glyphoxa_trio.servers.builtin import SHELF
 from glyphoxa_trio.tools.tier import Tier
 
-from .common import Model
+from .application import Commands
+from .common import BAD_INPUT, INTERRUPTED, Model
 from .consent import Yes
 from .mcp import mcp_app
 from .measurements import measurements_app
 from .proofs import Config, proofs
 
-app = typer.Typer(
+app = Commands(
     name="glyphoxa",
     help=(
         "NPCs with tools that never hold the table longer than their latency tier"
@@ -99,8 +103,8 @@ Record = Annotated[
     typer.Option(
         "--record",
         metavar="FILE",
-        help="Write the session down, for glyphoxa replay FILE. What is said is in it,"
-        " secrets are not.",
+        help="Record the session, for glyphoxa replay FILE. The file has the whole"
+        " conversation, but no secrets.",
         show_default=False,
     ),
 ]
@@ -113,6 +117,17 @@ SessionFile = Annotated[
         help="Go on with the conversation that is kept in this file, and keep it there"
         " after each answer. What was said is in it.",
         show_default=False,
+    ),
+]
+
+History = Annotated[
+    bool,
+    typer.Option(
+        "--history/--no-history",
+        envvar="GLYPHOXA_HISTORY",
+        help="Keep the lines that you type, for the arrow keys in the next run: the"
+        " last 500, in a file of the state folder that only you can read. mcp.remember:"
+        " false in CONFIG keeps none, either.",
     ),
 ]
 
@@ -162,7 +177,10 @@ def glyphoxa(
 
 @app.command()
 def demo(
-    context: typer.Context, model: ModelName = None, base_url: BaseUrl = None
+    context: typer.Context,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    history: History = True,
 ) -> None:
     """Talk to three NPCs in a tavern. Needs no key and no network.
 
@@ -172,7 +190,8 @@ def demo(
     from .play import play as run
     from .starter import tavern
 
-    raise typer.Exit(run(tavern(), _model(context, model, base_url)))
+    chosen = _model(context, model, base_url)
+    raise typer.Exit(run(tavern(), chosen, history=history))
 
 
 @app.command()
@@ -188,10 +207,26 @@ def init(
         ),
     ] = False,
 ) -> None:
-    """Write a configuration with an NPC, a tool of your own and its test into DIR."""
+    """Write a configuration with an NPC, a tool of your own and its test into DIR.
+
+    The schema beside it lets editors complete and check the keys.
+    """
     from .starter import init as run
 
     raise typer.Exit(run(folder, reference=reference))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a configuration, for editors.
+
+    `init` writes it beside the configuration. For one of your own:
+    glyphoxa schema > glyphoxa.schema.json, and as the first line of the YAML file
+    # yaml-language-server: $schema=./glyphoxa.schema.json
+    """
+    from .starter import schema_text
+
+    typer.echo(schema_text(), nl=False)
 
 
 @app.command()
@@ -206,11 +241,13 @@ def play(
     record: Record = None,
     session: SessionFile = None,
     stand_in: StandIn = False,
+    history: History = True,
     _yes: Yes = False,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
-    @Name says something to another NPC, /help lists the commands. The first
+    @Name says something to another NPC, /help lists the commands. Tab completes
+    commands, names and tools; the arrow keys bring back earlier lines. The first
     Ctrl-C interrupts the NPC, the second leaves. Lines can be piped in, too:
     echo "roll 2d6+3 for me" | glyphoxa play npcs.yaml
     """
@@ -227,6 +264,7 @@ def play(
             record=record,
             session=session,
             stand_in=stand_in,
+            history=history,
         )
     )
 
@@ -238,7 +276,12 @@ def ask(
     npc: Npc,
     text: Annotated[str, typer.Argument(help="What to say to it.")],
     json: Annotated[
-        bool, typer.Option("--json", help="Every event as one line of JSON.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Every event as one line of JSON: event (its kind), and its fields;"
+            " durations end in _ms.",
+        ),
     ] = False,
     tier: OptionalTier = None,
     model: ModelName = None,
@@ -283,17 +326,29 @@ def tools(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: tier, npc, tools (each with tool, exposed_as,"
+            " declared_ms, p50_ms, p99_ms, samples, badge, tier, health, shown,"
+            " deferred, and in hidden why it is not shown), warnings.",
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
-    """Every tool: names, times, tier, health, and why a hidden one is hidden.
+    """List every tool: names, times, tier, health, and why a hidden one is hidden.
 
-    Times are what it declares and what was measured, p50 and p99. Shown is what a
-    model would see in a turn of --tier (deep unless given); of the rest the table
-    says why not, and what would change it.
+    The times are the declared one and the measured p50 and p99. A tool is shown if
+    a model would see it in a turn of --tier (deep unless given).
+
+    For each hidden tool there is the reason, and what would change it.
     """
     from .tools import tools as run
 
-    raise typer.Exit(run(config, tier=_tier(tier), npc=npc, calibrate=calibrate))
+    raise typer.Exit(
+        run(config, tier=_tier(tier), npc=npc, calibrate=calibrate, as_json=json)
+    )
 
 
 @app.command()
@@ -322,20 +377,36 @@ def calibrate(
         typer.Option(
             "--yes",
             help="Call what --all lists without asking. It starts no server of the"
-            " project's .mcp.json that nobody has agreed to; `mcp trust --yes` does.",
+            " project's .mcp.json that is not agreed to yet; `mcp trust --yes` does.",
+        ),
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: complete, measured (tool, samples, note), not_called"
+            " (names), advice (tier_by, lines); and tier, npc, tools, warnings as those"
+            " of glyphoxa tools.",
         ),
     ] = False,
 ) -> None:
     """Measure each tool five times, then show the table of tools.
 
-    Without TOOL, it calls only tools that say that they only read what is on this
+    Without TOOL, it calls only tools that say that they only read, and only on this
     machine, and tools with probe arguments in CONFIG. It lists them before it calls
     them.
     """
     from .calibrate import calibrate as run
 
     raise typer.Exit(
-        run(config, names=names or (), everything=everything, yes=yes, within=within)
+        run(
+            config,
+            names=names or (),
+            everything=everything,
+            yes=yes,
+            within=within,
+            as_json=json,
+        )
     )
 
 
@@ -356,13 +427,23 @@ def check(
         bool,
         typer.Option(
             "--production",
-            help="What is not fit for people who play is a problem: words that nobody"
-            " would hear, a stand-in that would answer.",
+            help="Count as a problem whatever is unfit for players: an NPC without a"
+            " voice that is heard, a stand-in that would answer.",
+        ),
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: config, ok, problems, warnings, npcs (npc, granted,"
+            " usable), models (model, first_ms, total_ms, called, error), npc_count,"
+            " tool_count, servers, servers_ready; the counts only if the"
+            " configuration can be read.",
         ),
     ] = False,
     _yes: Yes = False,
 ) -> None:
-    """Every problem of CONFIG at once, each with its place.
+    """List every problem of CONFIG at once, each with its place.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning;
     a model that does not answer is one. Asking a vendor's model costs some tokens.
@@ -370,7 +451,15 @@ def check(
     """
     from .check import check as run
 
-    raise typer.Exit(run(config, servers=servers, model=model, production=production))
+    raise typer.Exit(
+        run(
+            config,
+            servers=servers,
+            model=model,
+            production=production,
+            as_json=json,
+        )
+    )
 
 
 Pid = Annotated[
@@ -382,14 +471,19 @@ Pid = Annotated[
 @app.command()
 def status(
     json: Annotated[
-        bool, typer.Option("--json", help="Each runtime as one line of JSON.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Each runtime as one line of JSON: pid, servers, npcs, sessions,"
+            " turns_running, calls, hedging, models, cost, tools (how many), warnings.",
+        ),
     ] = False,
     pid: Pid = None,
 ) -> None:
-    """How the servers and NPCs of a running `glyphoxa play` are.
+    """Show the state of the servers and NPCs of a running `glyphoxa play`.
 
-    And of every other program of yours that lets itself be asked. Exit status: 0
-    somebody answered, 1 nobody is running.
+    Other programs of yours with a control socket are asked, too. Exit status: 0
+    a runtime answered, 1 no runtime is running.
     """
     from .status import status as run
 
@@ -397,28 +491,75 @@ def status(
 
 
 @app.command()
-def reload(pid: Pid = None) -> None:
+def reload(
+    pid: Pid = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: what has changed, each a list of names.",
+        ),
+    ] = False,
+) -> None:
     """Have a running runtime read its configuration again.
 
-    What cannot be read leaves the old one in force, and is told here.
+    If it cannot be read, the old one stays in force, and the reason is shown here.
     """
     from .status import reload as run
 
-    raise typer.Exit(run(pid=pid))
+    raise typer.Exit(run(pid=pid, as_json=json))
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+serve_app = Commands(
+    name="serve",
+    help=(
+        "Serve tools over MCP to other programs: dice, rules, files and more."
+        "\n\nThe servers are these; the path of a Python file, such as my_tools.py,"
+        " serves your own tools in it. glyphoxa serve NAME --help shows the options of"
+        " one. Exit status: 0 the client left, 2 it cannot be served as asked, 128 and"
+        " its number after a signal."
+    ),
+    no_args_is_help=True,
 )
-def serve(context: typer.Context) -> None:
-    """Serve tools over MCP to other programs: dice, rules, files and more."""
-    # Here for the list of commands: `cli.main` does not come this way.
-    from glyphoxa_trio.servers.program.command import main
-
-    raise typer.Exit(main(context.args))
 
 
+def _server(name: str, purpose: str) -> None:
+    """Add the command of one server. Its options are those of its own module."""
+
+    @serve_app.command(
+        name=name,
+        help=f"{purpose[0].upper()}{purpose[1:]}.",
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )
+    def serve(context: typer.Context) -> None:
+        from glyphoxa_trio.servers.program.command import main
+
+        raise typer.Exit(main([name, *context.args]))
+
+
+for _name, _purpose in SHELF.items():
+    _server(_name, _purpose)
 app.add_typer(proofs)
 app.add_typer(measurements_app)
 app.add_typer(mcp_app)
+app.add_typer(serve_app)
+
+
+def run_app(words: Sequence[str]) -> int:
+    """Run a command of the application; return the exit status.
+
+    A mistake on the command line is one line that says where to read more.
+    """
+    command = typer.main.get_command(app)
+    try:
+        status = command(list(words), prog_name="glyphoxa", standalone_mode=False)
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = "glyphoxa" if context is None else context.command_path
+        message = " ".join(error.format_message().split())
+        typer.echo(f"{path}: {message} (see {path} --help)", err=True)
+        return BAD_INPUT
+    except typer.Abort:
+        return INTERRUPTED
+    return status if isinstance(status, int) else 0

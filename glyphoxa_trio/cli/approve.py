@@ -17,10 +17,10 @@ from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.looking import looked_lines
 
 from .common import WAIT, Model, run, run_orderly, without_calibration
-from .render import on_screen
+from .console import say, wide_console
+from .grids import GOOD, HELD
 from .status import the_one
 from .terminal import InputLines
-from .tools import wide_console
 
 
 def approve(tool: str, *, pid: int | None, yes: bool) -> int:
@@ -70,21 +70,21 @@ async def _approve(
     console = wide_console()
     found = (await put({"do": "tool", "tool": tool}))["tool"]
     for line in looked_lines(found):
-        console.print(on_screen(line), markup=False, soft_wrap=True)
+        say(console, line)
     if not (found["held"] or found["waits"]):
-        console.print("it is not held back", markup=False)
+        say(console, "it is not held back")
         return 1
     if not (yes or await _agreed()):
-        console.print("not approved", markup=False)
+        say(console, "not approved", HELD)
         return 1
     # Approve the tool that was shown, not what its server may have made of it since.
     await put({"do": "approve", "tool": tool, "seen": found["fingerprint"]})
-    console.print("approved as it is now", markup=False)
+    say(console, "approved as it is now", GOOD)
     return 0
 
 
 async def _agreed() -> bool:
-    """Whether a person says yes; nobody there is a no."""
+    """Return true if a person says yes. Without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
     sys.stdout.write("approve it as it is? [y/N] ")

@@ -49,7 +49,7 @@ async def settle_approvals(runtime: Runtime, screen: Screen) -> None:
 async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) -> None:
     approvals = runtime.host.approvals
     prints = {one.key: approvals.fingerprint(one.key) for one in waiting}
-    screen.plain("NPCs are granted these tools, and nobody has approved them yet:")
+    screen.plain("NPCs are granted these tools, which are not approved yet:")
     for line in numbered([_whole(runtime, one) for one in waiting]):
         screen.plain(line)
     picked = await choose("approve them?", len(waiting), tell=screen.prompt)
@@ -92,7 +92,8 @@ def _whole(runtime: Runtime, one: Unapproved) -> str:
 
 
 def unanswered(waiting: Sequence[Unapproved]) -> str:
-    """The warning where nobody can be asked: what is hidden, and what approves it."""
+    """Return the warning for a run without a terminal: which tools are hidden, and
+    the command that approves them."""
     more = len(waiting) - _NAMED
     names = ", ".join(one.key for one in waiting[:_NAMED])
     return (

@@ -20,6 +20,7 @@ from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import WAIT, Model, run, without_calibration
+from .console import Flow, wide_console
 from .kept import KeptSession
 from .logs import open_logs
 from .recorded import clock_for, open_record
@@ -44,6 +45,8 @@ def ask(
         find_npc(config, npc)  # before any server is waited for
         kept = await KeptSession.read(session, config)
         speaking = False
+        console = wide_console()
+        flow = Flow(console.width if console.is_terminal else None)
         async with (
             open_logs(log, config, _warn) as logs,
             open_record(record, _note) as world,
@@ -64,11 +67,12 @@ def ask(
                         continue
                     match event:
                         case TextDelta(text=piece):
-                            _out(on_screen(piece))
+                            _out(flow.add(on_screen(piece)))
                             speaking = True
                         case Filler() | FanOutDone():
                             if speaking:
-                                _out("\n")
+                                _out(flow.end() + "\n")
+                                flow.begin(0)
                                 speaking = False
                             _note(
                                 f"… {event.text}"
@@ -84,7 +88,7 @@ def ask(
                         case _:
                             pass
             if not as_json:
-                _out("\n")
+                _out(flow.end() + "\n")
             await kept.keep(_note)
             done = turn.done
             return 0 if done is not None and done.end is TurnEnd.COMPLETED else 1

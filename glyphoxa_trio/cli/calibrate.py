@@ -19,9 +19,18 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .common import WAIT, Model, run, without_calibration
+from .console import say, say_json, wide_console
+from .grids import FAILED, HELD
 from .measuring import announce, keys_of, unnamed
 from .render import on_screen
-from .tools import show_absences, show_advice, show_tools, wide_console
+from .tools import (
+    absences,
+    advice_on_tiers,
+    show_absences,
+    show_advice,
+    show_tools,
+    view_of_tools,
+)
 
 _ENDING: Final = 2.0  # seconds for a server that was lost to have ended
 _LOOK: Final = 0.02  # seconds between two looks at whether it has
@@ -34,18 +43,19 @@ def calibrate(
     everything: bool,
     yes: bool,
     within: float,
+    as_json: bool,
 ) -> int:
     """Probe the tools; 1 if time ran out before all were done, or it was declined.
 
     Args:
-      names: the tools to probe, whatever they do. If there are none: all that only
-        read what is here, and those with configured arguments to probe with.
+      names: the tools to probe, whatever they do. If there are none: those that only
+        read, on this machine, and those with configured arguments to probe with.
       everything: probe all tools, after a question.
       yes: do not ask that question.
     """
 
     async def main(config: Config) -> int:
-        console, errors = wide_console(), wide_console(stderr=True)
+        errors = wide_console(stderr=True)
         async with open_runtime(
             without_calibration(config), wait_for_servers=WAIT, collector="settle"
         ) as runtime:
@@ -68,18 +78,41 @@ def calibrate(
                     except DeadlineExceeded:
                         probed, late = (), True
                     nursery.cancel_scope.cancel()
-            await show_tools(runtime, console, tier=None, npc=None)
-            await show_advice(runtime, console, always=True)
-            for one in probed:
-                if one.note:
-                    _say(errors, f"{one.key}: {one.samples} samples, then: {one.note}")
-            for listing in chosen:
-                if listing not in shown:
-                    _say(errors, f"{listing.key}: not called: it changed meanwhile")
-            await _lost_are_explained(runtime)
-            show_absences(runtime, errors)
+            changed = [x.key for x in chosen if x not in shown]
+            if as_json:
+                await _lost_are_explained(runtime)
+                view = await view_of_tools(runtime, tier=None, npc=None)
+                tier_by, lines = await advice_on_tiers(runtime)
+                say_json(
+                    {
+                        "complete": not late,
+                        "measured": [
+                            {
+                                "tool": x.key,
+                                "samples": x.samples,
+                                "note": x.note or None,
+                            }
+                            for x in probed
+                        ],
+                        "not_called": changed,
+                        **view.as_json(),
+                        "advice": {"tier_by": str(tier_by), "lines": lines},
+                        "warnings": absences(runtime),
+                    }
+                )
+            else:
+                await show_tools(runtime, wide_console(), tier=None, npc=None)
+                await show_advice(runtime, wide_console(), always=True)
+                for one in probed:
+                    if one.note:
+                        text = f"{one.key}: {one.samples} samples, then: {one.note}"
+                        say(errors, text, HELD)
+                for key in changed:
+                    say(errors, f"{key}: not called: it changed meanwhile", HELD)
+                await _lost_are_explained(runtime)
+                show_absences(runtime, errors)
             if late:
-                errors.print(f"not done within {within:g} s", style="red")
+                say(errors, f"not done within {within:g} s", FAILED)
         return 1 if late else 0
 
     return run(main, path, Model())
@@ -99,10 +132,6 @@ def _is_as_shown(listing: CatalogueEntry, runtime: Runtime) -> bool:
     """Compare the tool with what was announced: it may have changed while we asked."""
     now = runtime.host.snapshot.by_key.get(listing.key)
     return now is not None and now.definition == listing.definition
-
-
-def _say(errors: Console, text: str) -> None:
-    errors.print(on_screen(text), style="yellow", markup=False, soft_wrap=True)
 
 
 async def _confirmed(errors: Console) -> bool:

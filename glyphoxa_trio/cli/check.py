@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
+from rich.console import Console
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.grants import needs
-from glyphoxa_trio.runtime.model_check import check_models
+from glyphoxa_trio.runtime.model_check import ModelReport, check_models
+from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
-from .console import SafeConsole
-from .render import on_screen, reach_in_words
+from .console import say, say_json, wide_console
+from .grids import FAILED, HELD
+from .render import ms_or_none, reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
 
@@ -26,14 +29,19 @@ COLD: Final = 300.0  # seconds for a model that has to be loaded first
 
 
 def check(
-    path: Path, *, servers: bool, model: bool = False, production: bool = False
+    path: Path,
+    *,
+    servers: bool,
+    model: bool = False,
+    production: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Print problems and warnings; 1 if there is a problem, else 0.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning.
-    What is not fit for people who play is a problem in ``production``.
+    In ``production``, anything unfit for players is a problem, too.
     """
-    console = SafeConsole(highlight=False, soft_wrap=True)
+    report = _Report(path, None if as_json else wide_console())
 
     async def main(config: Config) -> int:
         if not servers:
@@ -47,41 +55,40 @@ def check(
             advice = runtime.advice()
             for warning in runtime.warnings:
                 if warning.text not in advice:
-                    _line(console, "warning", f"{warning.server}: {warning.text}")
+                    report.add("warning", f"{warning.server}: {warning.text}")
             for problem in problems:
                 if (problem.npc, problem.pattern) in {
                     (x.npc, x.pattern) for x in missing
                 }:
                     continue  # the missing server is told below
-                _line(console, "problem" if problem.error else "warning", str(problem))
+                report.add("problem" if problem.error else "warning", str(problem))
             for need in missing:
-                _line(console, "problem", str(need))
+                report.add("problem", str(need))
             unready = [x for x in runtime.unready() if x.always or production]
             for each in unready:
-                _line(console, "problem" if production else "warning", str(each))
+                report.add("problem" if production else "warning", str(each))
             if servers:  # without them, each NPC would seem to lack tools
                 for text in advice:
-                    _line(console, "warning", text)
-                _reach(console, runtime)
+                    report.add("warning", text)
+                _reach(report, runtime)
             ready = [row for row in runtime.servers() if row.state == "ready"]
-            console.print(
-                f"{path}: {len(config.npcs)} NPCs,"
-                f" {len(runtime.host.snapshot.listings)} tools,"
-                f" {len(ready)} of {len(config.mcp.servers)} servers ready",
-                markup=False,
+            report.count(
+                npcs=len(config.npcs),
+                tools=len(runtime.host.snapshot.listings),
+                ready=len(ready),
+                servers=len(config.mcp.servers),
             )
-            errors = any(problem.error for problem in problems)
-            mute = model and await _ask_models(console, config)
-            unfit = production and unready
-            return 1 if errors or missing or mute or unfit else 0
+            if model:
+                await _ask_models(report, config)
+            return report.end()
 
     def on_error(error: GlyphoxaError) -> int:
         for line in str(error).splitlines():
-            _line(console, "problem", line)
-        return 1
+            report.add("problem", line)
+        return report.end()
 
     def on_warning(text: str) -> None:
-        _line(console, "warning", text)
+        report.add("warning", text)
 
     return run(
         main,
@@ -93,25 +100,98 @@ def check(
     )
 
 
-async def _ask_models(console: SafeConsole, config: Config) -> bool:
-    """Say how each model did; true if one of them did not answer."""
-    reports = await check_models(config, within=COLD)
-    if not reports:
-        console.print("no model to ask: the offline one is always there")
-    for report in reports:
-        for note in report.notes:
-            _line(console, "warning", note)
-        if report.error:
-            _line(console, "problem", f"{report.label}: {report.error}")
-            continue
-        call = "called the tool" if report.called else "called no tool"
-        first = (report.first or 0.0) * 1000
-        text = (
-            f"{report.label}: answers, first word after {first:.0f} ms, all of it"
-            f" after {report.seconds * 1000:.0f} ms, and {call}"
+@attrs.define(eq=False)
+class _Report:
+    """Problems, warnings and figures: printed as they come, or collected.
+
+    Args:
+      console: where they are printed; None prints one object of JSON at the end.
+    """
+
+    path: Path
+    console: Console | None
+    _found: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _problems: list[str] = attrs.field(factory=list, init=False)
+    _warnings: list[str] = attrs.field(factory=list, init=False)
+    _npcs: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    _models: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+
+    def add(self, kind: str, text: str) -> None:
+        """Add a ``problem`` or a ``warning``."""
+        is_problem = kind == "problem"
+        (self._problems if is_problem else self._warnings).append(text)
+        self._say(f"{kind}: {text}", FAILED if is_problem else HELD)
+
+    def reach(self, npc: str, judged: Sequence[Usability]) -> None:
+        """Add how many of its tools an NPC can use."""
+        usable = sum(x.usable for x in judged)
+        self._npcs.append({"npc": npc, "granted": len(judged), "usable": usable})
+        self._say(f"{npc}: {reach_in_words(judged)}")
+
+    def count(self, *, npcs: int, tools: int, ready: int, servers: int) -> None:
+        """Add the figures of the configuration."""
+        self._found |= {"npc_count": npcs, "tool_count": tools}
+        self._found |= {"servers_ready": ready, "servers": servers}
+        self._say(
+            f"{self.path}: {npcs} NPCs, {tools} tools,"
+            f" {ready} of {servers} servers ready"
         )
-        console.print(on_screen(text), markup=False)
-    return any(report.error for report in reports)
+
+    def model(self, report: ModelReport) -> None:
+        """Add how a model answered."""
+        for note in report.notes:
+            self.add("warning", note)
+        if report.error:
+            self.add("problem", f"{report.label}: {report.error}")
+        else:
+            call = "called the tool" if report.called else "called no tool"
+            first = (report.first or 0.0) * 1000
+            self._say(
+                f"{report.label}: answers, first word after {first:.0f} ms, all of it"
+                f" after {report.seconds * 1000:.0f} ms, and {call}"
+            )
+        self._models.append(
+            {
+                "model": report.label,
+                "first_ms": ms_or_none(report.first),
+                "total_ms": ms_or_none(report.seconds),
+                "called": report.called,
+                "error": report.error or None,
+            }
+        )
+
+    def no_model(self) -> None:
+        """Say that no model had to be asked."""
+        self._say("no model to ask: the offline one is always there")
+
+    def end(self) -> int:
+        """Print the object if that is wanted; return the exit status."""
+        if self.console is None:
+            say_json(
+                {
+                    "config": str(self.path),
+                    "ok": not self._problems,
+                    "problems": self._problems,
+                    "warnings": self._warnings,
+                    "npcs": self._npcs,
+                    "models": self._models,
+                    **self._found,
+                }
+            )
+        return 1 if self._problems else 0
+
+    def _say(self, text: str, style: str = "") -> None:
+        if self.console is not None:
+            say(self.console, text, style)
+
+
+async def _ask_models(report: _Report, config: Config) -> None:
+    """Add how each model did."""
+    asked = await check_models(config, within=COLD)
+    if not asked:
+        report.no_model()
+    for each in asked:
+        report.model(each)
 
 
 @attrs.frozen
@@ -146,13 +226,7 @@ def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[MissingServer
     ]
 
 
-def _reach(console: SafeConsole, runtime: Runtime) -> None:
-    """How many of its tools each NPC can use, of those that are there."""
+def _reach(report: _Report, runtime: Runtime) -> None:
+    """Add how many of its tools each NPC can use, of those that are there."""
     for npc in runtime.npcs:
-        reach = reach_in_words(runtime.usability(npc.name))
-        console.print(on_screen(f"{npc.name}: {reach}"), markup=False)
-
-
-def _line(console: SafeConsole, kind: str, text: str) -> None:
-    style = "red" if kind == "problem" else "yellow"
-    console.print(on_screen(f"{kind}: {text}"), style=style, markup=False)
+        report.reach(npc.name, runtime.usability(npc.name))

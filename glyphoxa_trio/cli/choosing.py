@@ -18,7 +18,7 @@ _PIECE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 
 def somebody_is_there() -> bool:
-    """True if there is a person to ask, who sees the question and can answer it."""
+    """Return true if a person can see a question and answer it: both are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -57,7 +57,7 @@ async def choose(
       tell: shows a text; the person answers on its last line.
       answer: the next line that the person types, None at the end of them.
 
-    Returns which lines were chosen: none of them if nobody answers.
+    Returns the numbers of the chosen lines: none of them without an answer.
     """
     read = InputLines().next if answer is None else answer
     for _ in range(MOST_TRIES):

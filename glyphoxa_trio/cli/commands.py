@@ -1,11 +1,11 @@
-"""What can be typed in `play`, as it is told to whoever asks."""
+"""The commands of `play`, as its help lists them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 HELP: Final = """\
-TEXT               for whoever it names, else for the NPC you talk to
+TEXT               for the NPC that it names, else for the one you talk to
 @Name TEXT         say TEXT to another NPC, and stay with that one
 /npc [NAME]        who is here; talk to NAME from now on
 /who               who is here, and how: muted, puppet, the scene
@@ -16,7 +16,7 @@ TEXT               for whoever it names, else for the NPC you talk to
 /as NAME TEXT      the DM says TEXT as that NPC: no model
 /mute NAME         that NPC says nothing of its own; /unmute NAME
 /puppet NAME       everything you say is for that NPC; /puppet off
-/scene TEXT        what everybody knows of the scene; /scene off
+/scene TEXT        tell every NPC about the scene; /scene off
 /mcp [NAME]        the MCP servers with their tools; all about one of them
 /servers           the MCP servers and how they are
 /approve TOOL [yes]  a tool that is held back because its server changed it

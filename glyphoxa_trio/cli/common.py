@@ -1,4 +1,4 @@
-"""What the verbs share: the model's options, errors as lines, and a sure end."""
+"""The parts that commands share: the model's options, errors as lines, a sure end."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from glyphoxa_trio.secret import Secret
 
 from .consent import load
 
-# Seconds for servers to be ready, for verbs that want all of them. Tools that are
-# only remembered would be no answer to them.
+# Seconds for servers to be ready, for commands that need all of them: remembered
+# tools are not enough for those.
 WAIT: Final = 30.0
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 # Longer than any orderly end takes; only a handler that shields itself gets here.
 HARD_EXIT_AFTER: Final = 6.0
-_ANY_KEY: Final = "OPENAI_API_KEY"  # of a server that nobody knows by name
+_ANY_KEY: Final = "OPENAI_API_KEY"  # of a server without a preset
 _SAID: Final = (
     *("provider", "model", "base_url", "api_key", "temperature"),
     *("max_tokens", "extra", "fallbacks"),
@@ -96,7 +96,7 @@ class Model:
             )
         except ValueError as error:
             raise ConfigError(f"{error} @ --base-url") from None
-        # --model is for everybody, also for an NPC that has models of its own.
+        # --model is for every NPC, also for one that has models of its own.
         npcs = tuple(
             attrs.evolve(npc, model=None, fast_model=None) for npc in config.npcs
         )
@@ -104,7 +104,7 @@ class Model:
 
 
 def without_calibration(config: Config) -> Config:
-    """For verbs that are over before a measurement would be of use."""
+    """Return the configuration without calibration at the start, for short commands."""
     return attrs.evolve(
         config, calibration=attrs.evolve(config.calibration, at_start=False)
     )
@@ -119,7 +119,7 @@ def complain(error: GlyphoxaError) -> int:
 
 
 def warn(text: str) -> None:
-    """What is odd about a configuration, as a line beside everything else."""
+    """Print an oddity of a configuration as a line of the error stream."""
     from .render import on_screen  # knows every room, and --help needs none
 
     print(f"glyphoxa: warning: {on_screen(text)}", file=sys.stderr)  # noqa: T201
@@ -140,7 +140,7 @@ def run(
     Ctrl-C and SIGTERM leave in order, so that no server is left behind.
 
     Args:
-      starts: False if no server is started, so that nobody need be asked.
+      starts: False if no server is started, so that no question is asked.
     """
 
     async def body() -> int:

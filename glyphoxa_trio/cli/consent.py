@@ -2,8 +2,9 @@
 
 The file may have come with a repository. So each entry is shown once, and again when
 it changes, before its command runs; what the user agrees to is kept (`Seen`). ``--yes``
-agrees beforehand, where nobody can be asked. Without either, entries are left out. The
-``--yes`` of ``calibrate`` and ``mcp approve`` is another one: it agrees to tools only.
+agrees beforehand, where there is no terminal to ask at. Without either, entries are
+left out. The ``--yes`` of ``calibrate`` and ``mcp approve`` is another one: it agrees
+to tools only.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Yes = Annotated[
 
 
 def said_yes() -> bool:
-    """True if ``--yes`` is on the command line."""
+    """Return true if ``--yes`` is on the command line."""
     return _said_yes.get()
 
 
@@ -70,7 +71,8 @@ async def load(
 
 
 def load_again(path: Path, *, warn: Callable[[str], None]) -> Config:
-    """As `load`, while a program runs: starts only what was agreed to, asks nobody.
+    """As `load`, while a program runs: starts only what was agreed to, and asks
+    nothing.
 
     Raises:
       ConfigError: as `load_config`.

@@ -1,4 +1,4 @@
-"""The commands of whoever directs the scene that `play` sits in: the DM's."""
+"""The commands of the DM, who directs the scene of `play`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Directing:
         name = " ".join(words)
         npc = await self.scene.puppet(None if name.casefold() == OFF else name)
         if npc is None:
-            self.screen.quiet("what you say is for whoever it names again")
+            self.screen.quiet("what you say is for the NPC that it names again")
         else:
             self.screen.quiet(f"all that you say is for {npc} now")
 
@@ -49,10 +49,11 @@ class Directing:
             self.screen.quiet("the scene is forgotten")
         else:
             await self.scene.tell(text)
-            self.screen.quiet(f"everybody knows: {text}")
+            self.screen.quiet(f"every NPC knows: {text}")
 
     async def elevate(self, words: Sequence[str], here: Npc) -> None:
-        """``NPC? TIER SECONDS?``: whoever is talked to, for a minute."""
+        """``NPC? TIER SECONDS?``: by default the NPC that is talked to, for a
+        minute."""
         tiers = [word.casefold() in TIERS for word in words]
         if True not in tiers:
             names = ", ".join(TIERS)
@@ -88,7 +89,7 @@ class Directing:
         raise error
 
     async def show(self, here: Npc) -> None:
-        """Who is here, and how."""
+        """Show the NPCs of the scene, and how each is."""
         look = await self.scene.look()
         for npc in self.runtime.npcs:
             mark = "→" if npc.name == here.name else " "

@@ -35,7 +35,7 @@ class KeptSession:
 
     @classmethod
     async def read(cls, path: Path | None, config: Config) -> Self:
-        """What was kept in the file, if there is one.
+        """Return the conversation that was kept in the file, if there is one.
 
         Raises:
           NotKept: it cannot be read, is no such file, or one of another key.

@@ -21,7 +21,8 @@ class LogFailed(GlyphoxaError):
 
 @attrs.frozen
 class Log:
-    """What `open_runtime` is given for a log, and how the log follows it."""
+    """The arguments of `open_runtime` that a log needs, and how it follows a
+    runtime."""
 
     options: dict[str, Any]
     follow: Callable[[Runtime], None]

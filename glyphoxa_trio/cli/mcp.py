@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from .application import Commands
 from .consent import Yes
 
-mcp_app = typer.Typer(
+mcp_app = Commands(
     name="mcp",
     help=(
         "Add, list, remove and test MCP servers; agree to start those of a .mcp.json"
@@ -122,15 +123,25 @@ def add_server(
 
 
 @mcp_app.command(name="list")
-def list_servers(config: ConfigOption = None) -> None:
-    """Every server that is written down, where, and which of two counts.
+def list_servers(
+    config: ConfigOption = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: servers, each with name, transport, target, source,"
+            " state.",
+        ),
+    ] = False,
+) -> None:
+    """List every configured server, where it is configured, and which of two counts.
 
     Nothing is started; `test` and `status` know how servers are. The values of
     variables and headers are not shown.
     """
     from .mcp_list import show
 
-    raise typer.Exit(show(config))
+    raise typer.Exit(show(config, as_json=json))
 
 
 @mcp_app.command(name="remove")
@@ -178,17 +189,17 @@ def approve_tool(
         typer.Option(
             "--yes",
             help="Approve it without asking. It starts no server of the project's"
-            " .mcp.json that nobody has agreed to; `mcp trust --yes` does.",
+            " .mcp.json that is not agreed to yet; `mcp trust --yes` does.",
         ),
     ] = False,
 ) -> None:
     """Let NPCs use a tool as it is now, for as long as it stays so.
 
-    It is for a tool that a group or a glob grants and that nobody has approved, or one
-    that its server describes otherwise than when it was approved; status names the
+    This is for a tool that a group or a glob grants and that is not approved yet, or
+    for one whose description has changed since it was approved; `status` names the
     latter. Shows what the tool is now, and asks. The answer is for the program that
     runs or, with --config, for the next one. Exit status: 0 approved, 1 there was no
-    need or nobody agreed, 2 not done.
+    need or no agreement, 2 not done.
     """
     from .approve import approve, approve_in
 
@@ -208,6 +219,14 @@ def try_server(
         str, typer.Argument(help="The arguments of the tool: a JSON object.")
     ] = "{}",
     config: ConfigOption = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: server, ok, steps (step, ok, took_ms, text), tools,"
+            " warnings, and after a failure the server's last lines in stderr.",
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
     """Connect to a server and list its tools; the time of each step.
@@ -217,4 +236,6 @@ def try_server(
     """
     from .mcp_test import check_server as run
 
-    raise typer.Exit(run(name, config=config, tool=tool, arguments=arguments))
+    raise typer.Exit(
+        run(name, config=config, tool=tool, arguments=arguments, as_json=json)
+    )

@@ -148,7 +148,7 @@ def _entry(
     headers: Sequence[str],
     env: Sequence[str],
 ) -> dict[str, Any]:
-    """What is written into the file, once a runtime would take it.
+    """Return the entry to write into the file, once a runtime would accept it.
 
     Raises:
       ConfigError: with everything that it would not take.
@@ -210,7 +210,8 @@ def _not_in(config: Path | None, name: str) -> None:
 
 
 def _plain_secrets(entry: Mapping[str, Any]) -> list[str]:
-    """Where something stands in plain text that looks like a secret."""
+    """Yield the places where something that looks like a secret stands in plain
+    text."""
     url = entry.get("url", "")
     return [
         *(["url"] if url and discreet.HIDDEN in discreet.address(url) else []),

@@ -1,15 +1,12 @@
-"""``glyphoxa mcp list``: what is written down, unexpanded, without its secrets."""
+"""``glyphoxa mcp list``: the configured servers, unexpanded, without their secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from glyphoxa_trio.config import ConfigError, discreet, load_mcp_json, read_text
 from glyphoxa_trio.config.dialects import translated
@@ -23,8 +20,18 @@ from glyphoxa_trio.config.mcp_json import (
 from glyphoxa_trio.config.seen import Seen
 
 from .common import complain
-from .render import on_screen
-from .tools import wide_console
+from .console import say, say_json, wide_console
+from .grids import HELD, Cell, Column, Grid
+from .grids import show as show_grid
+
+UNKNOWN: Final = "unknown"
+_COLUMNS: Final = (
+    Column("name"),
+    Column("transport", spare=1),
+    Column("command or url", whole=False),
+    Column("source", whole=False, spare=2),
+    Column("state", whole=False),
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -35,10 +42,10 @@ class ListedServer:
     transport: str
     target: str
     source: Path
-    state: str = "unknown"
+    state: str = UNKNOWN
 
 
-def show(config: Path | None) -> int:
+def show(config: Path | None, *, as_json: bool = False) -> int:
     """Print every server of the configuration and of ``.mcp.json``."""
     folder = Path.cwd() if config is None else config.absolute().parent
     shared = find_mcp_json(folder)
@@ -54,26 +61,37 @@ def show(config: Path | None) -> int:
             ]
             if stranger_of(shared, folder if config is None else config.absolute()):
                 rows = [
-                    attrs.evolve(row, state="not read: the file is somebody else's")
+                    attrs.evolve(row, state="not read: the file has another owner")
                     if row.source == shared
                     else row
                     for row in rows
                 ]
     except ConfigError as error:
         return complain(error)
-    console = wide_console(columns=1000)  # a line per server, for whatever reads it
+    if as_json:
+        say_json({"servers": [_as_json(row) for row in rows]})
+        return 0
+    console = wide_console()
     if not rows:
         where = " and no .mcp.json" if shared is None else ""
-        console.print(f"no servers{where}", markup=False)
+        say(console, f"no servers{where}")
         return 0
-    table = Table(box=SIMPLE_HEAD)
-    for column in ("name", "transport", "command or url", "source", "state"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        cells = (row.name, row.transport, row.target, str(row.source), row.state)
-        table.add_row(*(Text(on_screen(cell)) for cell in cells))
-    console.print(table)
+    cells: list[list[Cell]] = [
+        [
+            row.name,
+            row.transport,
+            row.target,
+            str(row.source),
+            row.state if row.state == UNKNOWN else (row.state, HELD),
+        ]
+        for row in rows
+    ]
+    show_grid(console, Grid(columns=_COLUMNS, rows=cells))
     return 0
+
+
+def _as_json(row: ListedServer) -> dict[str, Any]:
+    return {**attrs.asdict(row), "source": str(row.source)}
 
 
 def servers_in(path: Path) -> list[ListedServer]:
@@ -115,7 +133,7 @@ def _shared_in(data: Any, source: Path) -> list[ListedServer]:
     return [
         attrs.evolve(
             _listed(name, _in_our_words(entry), source),
-            state=states.get(name, "unknown"),
+            state=states.get(name, UNKNOWN),
         )
         for name, (_, entry) in entries_of(data, source=source).items()
     ]

@@ -33,9 +33,10 @@ from glyphoxa_trio.units import in_ms
 
 from .common import run_orderly, warn
 from .consent import REMEDY, agreed_to
+from .console import say, say_json, wide_console
+from .grids import FAILED, GOOD, HELD
 from .mcp_list import servers_in
-from .render import cut, on_screen
-from .tools import wide_console
+from .render import cut, ms_or_none
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ def check_server(
     config: Path | None,
     tool: str | None = None,
     arguments: str = "{}",
+    as_json: bool = False,
 ) -> int:
     """Print a line per step; 0 if all went well, 1 if one failed.
 
@@ -70,11 +72,14 @@ def check_server(
             except InvalidArguments as error:
                 raise ConfigError(f"{error} @ ARGUMENTS") from None
         spec = await _spec(name, config)
-        console = wide_console()
+        console = None if as_json else wide_console()
         steps = _Steps(console, LastLines(mask_of(spec)), tool, given or {})
         # Over a second of loading is ours, and no fault of the server.
         await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
-        return 0 if await steps.take(spec) else 1
+        well = await steps.take(spec)
+        if as_json:
+            say_json(steps.as_json(name, ok=well))
+        return 0 if well else 1
 
     return run_orderly(main)
 
@@ -88,8 +93,8 @@ async def _spec(name: str, config: Path | None) -> ServerSpec:
 
     Raises:
       ConfigError: with the nearest names; or that the file says it is disabled, or
-        cannot be used; or that the file is somebody else's; or that nobody agreed to
-        start it.
+        cannot be used; or that the file has another owner; or that starting it was not
+        agreed to.
     """
     own: Sequence[ServerSpec] = ()
     left_out: Sequence[LeftOut] = ()
@@ -118,7 +123,7 @@ async def _spec(name: str, config: Path | None) -> ServerSpec:
         if server.name == name:
             if not await agreed_to([server], warn=warn):
                 raise ConfigError(
-                    f"{name!r} is not to be started: nobody has agreed to it: {REMEDY}"
+                    f"{name!r} is not to be started: it is not agreed to yet: {REMEDY}"
                 )
             return server.spec
     for left in left_out:
@@ -133,14 +138,21 @@ async def _spec(name: str, config: Path | None) -> ServerSpec:
 
 @attrs.define(eq=False)
 class _Steps:
-    """Takes one step after the other and says of each how it went."""
+    """Take one step after the other, and report each.
 
-    console: Console
+    Args:
+      console: where it is said at once; None only collects it for `as_json`.
+    """
+
+    console: Console | None
     stderr: LastLines
     tool: str | None
     arguments: Mapping[str, Any]
     _step: str = attrs.field(default="", init=False)
     _began: float = attrs.field(default=0.0, init=False)
+    _steps: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    _tools: list[str] = attrs.field(factory=list, init=False)
+    _warnings: list[str] = attrs.field(factory=list, init=False)
 
     async def take(self, spec: ServerSpec) -> bool:
         """Connect, list, call the tool that was named; whether all of it went well."""
@@ -160,9 +172,10 @@ class _Steps:
         except GlyphoxaError as error:
             failed = failed or error
         if failed is not None:
-            self._say(f"FAILED after {self._took()}: {failed}", style="red")
+            self._note(ok=False, text=str(failed))
+            self._say(f"FAILED after {in_ms(self._took())}: {failed}", style=FAILED)
             for line in self.stderr.lines[-_SHOWN_LINES:]:
-                self._line(f"  {line}", style="red")
+                self._line(f"  {line}", style=FAILED)
         return failed is None
 
     async def _list(
@@ -171,10 +184,12 @@ class _Steps:
         self._begin("list")
         listing = await _within(spec.start_timeout, session.list_tools)
         described = describe(spec, listing.tools)
-        names = ", ".join(tool.name for tool in described.definitions)
+        self._tools += [tool.name for tool in described.definitions]
+        names = ", ".join(self._tools)
         self._done(f"{len(described.definitions)} tools{names and ': '}{names}")
         for text in (*listing.warnings, *described.warnings):
-            self._line(f"warning: {text}", style="yellow")
+            self._warnings.append(text)
+            self._line(f"warning: {text}", style=HELD)
         return described.definitions
 
     async def _call(
@@ -205,17 +220,36 @@ class _Steps:
     def _begin(self, step: str) -> None:
         self._step, self._began = step, trio.current_time()
 
-    def _took(self) -> str:
-        return in_ms(trio.current_time() - self._began)
+    def _took(self) -> float:
+        return trio.current_time() - self._began
 
     def _done(self, what: str) -> None:
-        self._say(f"{self._took()}{what and ': '}{what}")
+        self._note(ok=True, text=what)
+        self._say(f"{in_ms(self._took())}{what and ': '}{what}", style=GOOD)
 
     def _say(self, what: str, *, style: str = "") -> None:
         self._line(f"{self._step}: {what}", style=style)
 
     def _line(self, text: str, *, style: str = "") -> None:
-        self.console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
+        if self.console is not None:
+            say(self.console, text, style)
+
+    def _note(self, *, ok: bool, text: str) -> None:
+        took = ms_or_none(self._took())
+        self._steps.append(
+            {"step": self._step, "ok": ok, "took_ms": took, "text": text}
+        )
+
+    def as_json(self, server: str, *, ok: bool) -> dict[str, Any]:
+        """Return the object that `glyphoxa mcp test --json` writes."""
+        return {
+            "server": server,
+            "ok": ok,
+            "steps": self._steps,
+            "tools": self._tools,
+            "warnings": self._warnings,
+            "stderr": [] if ok else list(self.stderr.lines[-_SHOWN_LINES:]),
+        }
 
 
 async def _within(limit: float, work: Callable[[], Awaitable[T]]) -> T:

@@ -13,7 +13,8 @@ from glyphoxa_trio.tools.naming import nearest
 from .choosing import somebody_is_there
 from .common import run_orderly, warn
 from .consent import agreed_to, described, said_yes
-from .tools import wide_console
+from .console import say, wide_console
+from .grids import GOOD
 
 
 def trust(names: Sequence[str], *, config: Path | None) -> int:
@@ -24,16 +25,16 @@ def trust(names: Sequence[str], *, config: Path | None) -> int:
         wanted = _wanted(names, config)
         new = [server for server in wanted if server not in Seen()]
         if not new:
-            console.print("no server is new here", markup=False)
+            say(console, "no server is new here")
             return 0
         if not (said_yes() or somebody_is_there()):
             for line in described(new, Seen()):
-                console.print(line, markup=False, soft_wrap=True)
-            console.print("there is no terminal to ask in; --yes agrees", markup=False)
+                say(console, line)
+            say(console, "there is no terminal to ask in; --yes agrees")
             return 1
         agreed = await agreed_to(new, warn=warn)
         for server in agreed:
-            console.print(f"{server.name} may be started", markup=False)
+            say(console, f"{server.name} may be started", GOOD)
         return 0 if len(agreed) == len(new) else 1
 
     return run_orderly(main)

@@ -11,6 +11,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.runtime.publisher import CALIBRATION
 from glyphoxa_trio.tools.consent import measured_unnamed
 
+from .console import say
 from .render import on_screen
 
 
@@ -30,11 +31,11 @@ def announce(
         lines.insert(0, f"Calling {PROBES} times each, one after the other:")
     elif not chosen:
         lines = [
-            "No tool says that it only reads what is on this machine: none is called.",
+            "No tool is called: none says that it only reads, and only this machine.",
             "Name a tool to measure it with glyphoxa calibrate, or use --all there.",
         ]
     for line in lines:
-        errors.print(line, markup=False, soft_wrap=True)
+        say(errors, line)
 
 
 async def measure_unnamed(runtime: Runtime, errors: Console) -> None:

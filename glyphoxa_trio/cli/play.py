@@ -16,10 +16,12 @@ from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control
 from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.runtime.assembly import state_folder
 
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run
 from .consent import load_again
+from .console import wide_console
 from .kept import KeptSession
 from .logs import open_logs
 from .recorded import clock_for, open_record
@@ -27,10 +29,12 @@ from .screen import Screen
 from .stand_in import StandIn, open_stand_in
 from .status import changes
 from .table import PlayTable
-from .tools import wide_console
+from .terminal import can_edit
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
+
+    from .editing import EditedLines
 
 _PIPED_WAIT: Final = 30.0  # a script wants all its tools; a person wants to begin
 
@@ -45,8 +49,13 @@ def play(
     record: Path | None = None,
     session: Path | None = None,
     stand_in: bool = False,
+    history: bool = True,
 ) -> int:
-    """Talk until the input ends or the person leaves."""
+    """Talk until the input ends or the player leaves.
+
+    Args:
+      history: keep the lines that are typed for the next run.
+    """
     files = [path.absolute(), home_of_mcp_json(path.absolute().parent)]
 
     async def main(config: Config) -> int:
@@ -57,6 +66,7 @@ def play(
             return 1
         kept = await KeptSession.read(session, config)
         table = PlayTable(screen, partial(kept.keep, screen.refuse))
+        screen.edit(_edited(config, table, history=history))
         given = [config]
 
         def source() -> Config:
@@ -115,8 +125,22 @@ def play(
     return run(main, path, model, clock=clock_for(record))
 
 
+def _edited(config: Config, table: PlayTable, *, history: bool) -> EditedLines | None:
+    """Return what edits lines, where the terminal allows it."""
+    if not can_edit():
+        return None
+    from .editing import EditedLines  # loads prompt_toolkit
+    from .history import FileHistory, InMemoryHistory
+
+    kept = history and config.mcp.remember
+    return EditedLines(
+        FileHistory(state_folder(config) / "history") if kept else InMemoryHistory(),
+        table.vocabulary,
+    )
+
+
 def _music(event: MusicEvent) -> str:
-    """What is to be heard, where no program plays it."""
+    """Return the line about music where no program plays it."""
     from glyphoxa_trio.builtin.music import PlayMusic
 
     if isinstance(event, PlayMusic):

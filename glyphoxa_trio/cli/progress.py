@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .tools import wide_console
+from .console import wide_console
 
 
 @contextmanager

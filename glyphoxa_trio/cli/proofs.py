@@ -11,9 +11,10 @@ import typer
 
 from glyphoxa_trio.tools.estimate import TierBy
 
+from .application import Commands
 from .consent import Yes
 
-proofs = typer.Typer()
+proofs = Commands()
 
 Config = Annotated[
     Path,
@@ -47,14 +48,21 @@ def simulate(
         ),
     ] = True,
     seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: configured_tier_by, and runs: for each tier_by the"
+            " times as p50_ms, p95_ms and p99_ms, shares of turns, calls, tools.",
+        ),
+    ] = False,
     pictures: Annotated[
         Path | None,
         typer.Option(help="Draw them into this folder.", show_default=False),
     ] = None,
     _yes: Yes = False,
 ) -> None:
-    """What the turns of CONFIG will be like, before anybody waits for one.
+    """Simulate the turns of CONFIG, many of them in seconds.
 
     The production code on virtual time, with tools that take as long as was
     measured, stated or declared: time to the first sentence, whole turns, tiers,
@@ -97,8 +105,8 @@ def verify(
         bool,
         typer.Option(
             "--approvals",
-            help="Somebody answers questions about tools in the middle of a turn, as"
-            " the approver of an application does.",
+            help="Questions about tools are answered in the middle of a turn, as by"
+            " the approver of an application.",
         ),
     ] = False,
     evenings: Annotated[
@@ -123,15 +131,23 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: passed, explored (evenings, turns, complete), npcs"
+            " (what each can reach in a tier, with its worst turn in _ms), findings"
+            " (with their remedies).",
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
-    """What each NPC can reach, its worst turns, and every promise that is broken.
+    """Verify what each NPC can reach, its worst turns, and that every promise is kept.
 
     In each tier, each tool is called once at its usual latency; then come random
-    evenings with slow, dying and stubborn tools, on virtual time. What is wrong has
-    an example that glyphoxa replay shows. Exit status: 0 all is well, or there are
-    only warnings; 1 there are errors; 2 bad input.
+    evenings with slow, dying and stubborn tools, on virtual time. For each error an
+    example is written that glyphoxa replay shows. Exit status: 0 all is well, or there
+    are only warnings; 1 there are errors; 2 bad input.
     """
     from .verify import verify as run
 
@@ -180,6 +196,15 @@ def replay(
             show_default=False,
         ),
     ] = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: same, what_if, events (how many), tolerance_ms,"
+            " turns (at_ms, npc, said, tier, shown, calls, first_sentence_ms, end,"
+            " total_ms), notes, difference (lines).",
+        ),
+    ] = False,
 ) -> None:
     """Play a recorded session again, on virtual time, and compare.
 
@@ -190,7 +215,13 @@ def replay(
     from .replay import run_replay
 
     raise typer.Exit(
-        run_replay(recording, config=config, settings=settings or (), events=events)
+        run_replay(
+            recording,
+            config=config,
+            settings=settings or (),
+            events=events,
+            in_json=json,
+        )
     )
 
 
@@ -201,7 +232,12 @@ def leaderboard(
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Each tool as one line of JSON.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Each tool as one line of JSON: category, rank (null if it is the only"
+            " one), of, tool, transport, p50_ms, p99_ms, samples, badge, tag.",
+        ),
     ] = False,
     _yes: Yes = False,
 ) -> None:
@@ -225,13 +261,21 @@ def telemetry(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: enabled, interval_ms, to (files and addresses), and"
+            " report, which is what would be sent.",
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
-    """What would be told to others about the tools of CONFIG, and to whom.
+    """Show the telemetry about the tools of CONFIG, and where it would be sent.
 
     Nothing is sent. Telemetry is off unless CONFIG says telemetry.enabled; then this
     is what a running table tells, with the figures as they are now.
     """
     from .leaderboard import preview as run
 
-    raise typer.Exit(run(config, calibrate=calibrate))
+    raise typer.Exit(run(config, calibrate=calibrate, as_json=json))

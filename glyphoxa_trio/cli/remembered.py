@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import attrs
 
 import trio
 
@@ -25,33 +22,45 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.history import Measured, ToolPlace, recalled
 from glyphoxa_trio.tools.naming import exposed_name, matches, nearest
 from glyphoxa_trio.tools.window import LatencyWindow
+from glyphoxa_trio.units import milliseconds
 
 from .common import Model, run
-from .render import milliseconds_in_words, on_screen, time_or_dash
-from .tools import wide_console
+from .console import say, say_json, wide_console
+from .grids import HELD, Cell, Column, Grid
+from .grids import show as show_grid
+from .render import milliseconds_in_words, ms_or_none, time_or_dash
 
 T = TypeVar("T")
 
 _EVER: Final = float("inf")
-_COLUMNS: Final = ("environment", "tool", "samples", "p50", "p99", "newest")
+_COLUMNS: Final = (
+    Column("environment", spare=3),
+    Column("tool"),
+    Column("samples", whole=False),
+    Column("p50", right=True),
+    Column("p99", right=True, spare=1),
+    Column("newest", whole=False, spare=2),
+)
 
 
-def show(path: Path) -> int:
+def show(path: Path, *, as_json: bool) -> int:
     """Print a row for each tool and place."""
 
     async def main(config: Config) -> int:
-        found = await _with_file(config, _read)
-        console = wide_console()
-        if not found:
-            console.print("nothing is remembered", markup=False)
+        rows = [*_rows(await _with_file(config, _read), config)]
+        if as_json:
+            say_json({"measurements": [row.as_json() for row in rows]})
+        elif not rows:
+            say(wide_console(), "nothing is remembered")
         else:
-            _print(found, config, console)
+            cells = [row.cells() for row in rows]
+            show_grid(wide_console(), Grid(columns=_COLUMNS, rows=cells))
         return 0
 
     return run(main, path, Model(), starts=False)
 
 
-def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
+def forget(path: Path, names: Sequence[str], *, everything: bool, as_json: bool) -> int:
     """Remove what was measured of the named tools, or of all."""
 
     async def main(config: Config) -> int:
@@ -60,16 +69,16 @@ def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
         known = await _with_file(config, _read)
         chosen = list(known) if everything else _chosen(known, names, config)
         gone = await _with_file(config, partial(MeasurementFile.forget, places=chosen))
-        console = wide_console()
         keys = sorted({place.key for place in chosen})
-        console.print(
-            on_screen(f"forgotten: {gone} samples of {', '.join(keys) or 'no tool'}"),
-            markup=False,
-            soft_wrap=True,
-        )
-        console.print(
+        if as_json:
+            say_json({"forgotten": keys, "samples": gone})
+            return 0
+        console = wide_console()
+        say(console, f"forgotten: {gone} samples of {', '.join(keys) or 'no tool'}")
+        say(
+            console,
             "a runtime that runs keeps what it knows until it is started again",
-            style="dim",
+            "dim",
         )
         return 0
 
@@ -108,17 +117,39 @@ def _read(file: MeasurementFile) -> dict[ToolPlace, list[Measured]]:
     return dict(sorted(found.items()))
 
 
-def _print(
-    found: Mapping[ToolPlace, Sequence[Measured]], config: Config, console: Console
-) -> None:
-    table = Table(box=SIMPLE_HEAD)
-    for column in _COLUMNS:
-        right = column in ("p50", "p99")
-        table.add_column(
-            column,
-            justify="right" if right else "left",
-            overflow="fold" if column == "tool" else "ellipsis",
-        )
+@attrs.frozen(kw_only=True)
+class _Row:
+    """The measurements of a tool in a place. Times in seconds."""
+
+    place: ToolPlace
+    kinds: Mapping[str, int]
+    p50: float | None
+    p99: float | None
+    age: float
+    expired: bool
+
+    def cells(self) -> list[Cell]:
+        samples = ", ".join(f"{number} {kind}" for kind, number in self.kinds.items())
+        newest = f"{milliseconds_in_words(round(self.age) * 1000)} ago"
+        old: Cell = (f"{newest}, too old to count", HELD) if self.expired else newest
+        times = [time_or_dash(self.p50), time_or_dash(self.p99)]
+        return [self.place.environment, self.place.key, samples, *times, old]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "environment": self.place.environment,
+            "tool": self.place.key,
+            "samples": dict(self.kinds),
+            "p50_ms": ms_or_none(self.p50),
+            "p99_ms": ms_or_none(self.p99),
+            "age_ms": milliseconds(self.age),
+            "expired": self.expired,
+        }
+
+
+def _rows(
+    found: Mapping[ToolPlace, Sequence[Measured]], config: Config
+) -> Iterator[_Row]:
     today, expiry = time.time(), settings_of(config).expiry
     for place, measured in found.items():
         window = LatencyWindow(expiry=_EVER)
@@ -127,18 +158,14 @@ def _print(
             if sample is not None:
                 window.record(sample)
         age = max(0.0, today - max(one.when for one in measured))
-        old = ", too old to count" if age >= expiry else ""
-        kinds = Counter(str(one.kind) for one in measured)
-        cells = (
-            place.environment,
-            place.key,
-            ", ".join(f"{number} {kind}" for kind, number in kinds.items()),
-            time_or_dash(window.percentile(50, 0.0)),
-            time_or_dash(window.percentile(99, 0.0)),
-            f"{milliseconds_in_words(round(age) * 1000)} ago{old}",
+        yield _Row(
+            place=place,
+            kinds=Counter(str(one.kind) for one in measured),
+            p50=window.percentile(50, 0.0),
+            p99=window.percentile(99, 0.0),
+            age=age,
+            expired=age >= expiry,
         )
-        table.add_row(*(Text(on_screen(cell)) for cell in cells))
-    console.print(table)
 
 
 def _chosen(

@@ -58,7 +58,7 @@ _SECONDS: Final = frozenset(
 )
 
 
-_LONGEST: Final = 160  # characters of somebody else's words in one quiet line
+_LONGEST: Final = 160  # characters of a foreign text in one quiet line
 
 
 on_screen: Final = harmless  # what every verb writes has passed it
@@ -91,13 +91,13 @@ def _call(outcome: Outcome) -> str:
 
 
 def cut(text: str) -> str:
-    """Somebody else's words on one line that ends."""
+    """Return a foreign text as one line of bounded length."""
     words = " ".join(text.split())
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
 
 def why_lines(events: Iterable[TurnEvent]) -> list[str]:
-    """What the runtime decided in a turn, and on what grounds."""
+    """Return the decisions of the runtime in a turn, and their grounds, as lines."""
     lines: list[str] = []
     for event in events:
         match event:
@@ -168,7 +168,7 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
 
 
 def mcp_lines(rows: Sequence[ServerStatus]) -> list[str]:
-    """The servers with their tools, as seed 004 lays them out (N27).
+    """Return the servers with their tools, a line each.
 
     Beneath the ones that are there, those that are not, and why.
     """
@@ -247,13 +247,18 @@ def tool_row(listing: CatalogueEntry, estimate: Estimate) -> tuple[str, ...]:
         _measured(estimate.p99, estimate),
         "" if estimate.p50 is None else badge(estimate.p50),
         str(estimate.tier),
-        _health(listing, estimate),
+        health(listing, estimate),
     )
 
 
 def time_or_dash(value: float | None) -> str:
     """A time, or the mark of an empty cell."""
     return "–" if value is None else in_ms(value)  # noqa: RUF001
+
+
+def ms_or_none(value: float | None) -> float | None:
+    """Return seconds as milliseconds with a decimal, for JSON."""
+    return None if value is None else round(value * 1000, 1)
 
 
 def _measured(value: float | None, estimate: Estimate) -> str:
@@ -265,7 +270,8 @@ def _measured(value: float | None, estimate: Estimate) -> str:
     return f"{in_ms(value)}{few}"
 
 
-def _health(listing: CatalogueEntry, estimate: Estimate) -> str:
+def health(listing: CatalogueEntry, estimate: Estimate) -> str:
+    """Return ``good``, or the fault of a tool."""
     if listing.availability != "ready":
         return str(listing.availability)
     return f"degraded: {estimate.degraded}" if estimate.degraded else "good"
@@ -279,9 +285,9 @@ def hidden_because(no: Refusal | None) -> str:
 
 
 def reach_in_words(judged: Sequence[Usability]) -> str:
-    """How many of the tools that an NPC is granted it can use."""
+    """Say how many of the tools that an NPC is granted it can use."""
     asked = sum(x.use is Use.ASKED for x in judged)
-    told = f", {asked} of them when somebody approves the call" if asked else ""
+    told = f", {asked} of them after an approval" if asked else ""
     return f"can use {sum(x.usable for x in judged)} of {len(judged)} tools{told}"
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
+import attrs
 from rich.console import Console
-from rich.table import Table
 
 from glyphoxa_trio.config import Config, ConfigError, admitted, load_config
 from glyphoxa_trio.errors import GlyphoxaError
@@ -20,11 +19,24 @@ from glyphoxa_trio.observability.recording.format import (
     read_recording,
 )
 from glyphoxa_trio.simulation.replay.again import Replayed, replay
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, milliseconds
 
 from .common import complain
-from .render import cut, on_screen
-from .tools import wide_console
+from .console import say, say_json, wide_console
+from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
+from .grids import show as show_grid
+from .render import cut, ms_or_none
+
+_COLUMNS: Final = (
+    Column("at"),
+    Column("NPC"),
+    Column("said", whole=False),
+    Column("tier", spare=2),
+    Column("shown", spare=3),
+    Column("calls", whole=False),
+    Column("first sentence", whole=False, right=True, spare=1),
+    Column("end", whole=False, right=True),
+)
 
 
 def run_replay(
@@ -33,6 +45,7 @@ def run_replay(
     config: Path | None,
     settings: Sequence[str],
     events: Path | None,
+    in_json: bool,
 ) -> int:
     """0 if it came to the same events, 1 if not, 2 for what cannot be replayed."""
     try:
@@ -46,15 +59,17 @@ def run_replay(
     except OSError as error:
         why = error.strerror or type(error).__name__
         return complain(GlyphoxaError(f"cannot write {events}: {why}"))
-    console = wide_console()
-    show(replayed, console, what_if=chosen is not None)
+    if in_json:
+        say_json(as_json(replayed, what_if=chosen is not None))
+    else:
+        show(replayed, wide_console(), what_if=chosen is not None)
     return 0 if replayed.same else 1
 
 
 def _config(
     recorded: Recorded, path: Path | None, settings: Sequence[str]
 ) -> Config | None:
-    """What to play it under; None is what it was recorded under.
+    """Return the configuration to play it under; None is the recorded one.
 
     Raises:
       ConfigError: for a setting that is none.
@@ -111,74 +126,129 @@ def _place(entries: list[Any], key: str) -> int | None:
 
 
 def show(replayed: Replayed, console: Console, *, what_if: bool) -> None:
-    """The turns as they were played, and what is not as it was recorded."""
-
-    def say(text: str, style: str = "") -> None:
-        console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
-
-    console.print(_turns(replayed.events))
-    for note in replayed.recorded.notes:
-        say(f"! {note}", "yellow")
-    for note in replayed.notes:
-        say(f"! {note}", "yellow")
+    """Print the turns as they were played, and each difference from the recording."""
+    show_grid(console, _turns(replayed.events))
+    for note in (*replayed.recorded.notes, *replayed.notes):
+        say(console, f"! {note}", HELD)
     tolerance = replayed.recorded.tolerance
     about = f" (times within {in_ms(tolerance)})" if tolerance else ""
     if replayed.same:
         under = " under another configuration" if what_if else ""
-        say(f"same{under}, {len(replayed.events)} events{about}")
+        say(console, f"same{under}, {len(replayed.events)} events{about}", GOOD)
         return
     for line in replayed.difference:
-        say(line, {"+": "green", "-": "red"}.get(line[:1], "dim"))
-    say("not the same" + about)
+        say(console, line, {"+": GOOD, "-": FAILED}.get(line[:1], "dim"))
+    say(console, "not the same" + about, FAILED)
 
 
-def _turns(events: Sequence[Line]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for heading in ("at", "NPC", "said", "tier", "shown", "calls"):
-        table.add_column(heading)
-    table.add_column("first sentence", justify="right")
-    table.add_column("end", justify="right")
+def as_json(replayed: Replayed, *, what_if: bool) -> dict[str, Any]:
+    """Return the object that `glyphoxa replay --json` writes."""
+    return {
+        "same": replayed.same,
+        "what_if": what_if,
+        "events": len(replayed.events),
+        "tolerance_ms": milliseconds(replayed.recorded.tolerance or 0.0),
+        "turns": [turn.as_json() for turn in _played(replayed.events)],
+        "notes": [*replayed.recorded.notes, *replayed.notes],
+        "difference": [*replayed.difference],
+    }
+
+
+@attrs.define
+class _Turn:
+    """A turn as it was played. Times in seconds, ``began`` since the start."""
+
+    npc: str
+    began: float
+    said: str = ""
+    tier: str | None = None
+    shown: int | None = None
+    calls: list[dict[str, Any]] = attrs.field(factory=list)
+    first_sentence: float | None = None
+    end: str | None = None
+    took: float | None = None
+
+    def cells(self) -> list[Cell]:
+        """Return the cells of its row."""
+        calls = [
+            f"{x['tool']} {x['status']}{x['limit'] and ' (' + x['limit'] + ')'}"
+            f" {in_ms(x['took'])}"
+            for x in self.calls
+        ]
+        sentence, took = self.first_sentence, self.took
+        end = "-" if took is None else f"{self.end} {in_ms(took)}"
+        return [
+            f"{self.began:.3f}",
+            self.npc,
+            cut(self.said),
+            self.tier or "-",
+            "-" if self.shown is None else str(self.shown),
+            "\n".join(calls) or "-",
+            "-" if sentence is None else in_ms(sentence),
+            (end, "" if self.end in (None, "completed") else HELD),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at_ms": milliseconds(self.began),
+            "npc": self.npc,
+            "said": self.said,
+            "tier": self.tier,
+            "shown": self.shown,
+            "calls": [
+                {
+                    "tool": x["tool"],
+                    "status": x["status"],
+                    "limit": x["limit"] or None,
+                    "elapsed_ms": ms_or_none(x["took"]),
+                }
+                for x in self.calls
+            ],
+            "first_sentence_ms": ms_or_none(self.first_sentence),
+            "end": self.end,
+            "total_ms": ms_or_none(self.took),
+        }
+
+
+def _turns(events: Sequence[Line]) -> Grid:
+    rows = [turn.cells() for turn in _played(events)]
+    return Grid(columns=_COLUMNS, rows=rows)
+
+
+def _played(events: Sequence[Line]) -> list[_Turn]:
     turns: dict[tuple[str, int], list[Line]] = {}
     for event in events:
         turns.setdefault((event["npc"], event["turn"]), []).append(event)
-    for (npc, number), turn in turns.items():
-        if number:  # what belongs to no turn has no row
-            table.add_row(*map(on_screen, _row(npc, turn)))
-    return table
+    # Events that belong to no turn have no row.
+    return [_turn(npc, turn) for (npc, number), turn in turns.items() if number]
 
 
-def _row(npc: str, turn: Sequence[Line]) -> list[str]:
-    began = float(turn[0]["at"])
-    tier, said, shown, sentence, end = "-", "", "-", "-", "-"
-    calls: list[str] = []
-    for event in turn:
-        after = in_ms(float(event["at"]) - began)
+def _turn(npc: str, events: Sequence[Line]) -> _Turn:
+    turn = _Turn(npc, float(events[0]["at"]))
+    for event in events:
+        after = float(event["at"]) - turn.began
         match event["event"]:
             case "TierSelected":
-                began, tier, said = float(event["at"]), event["tier"], event["text"]
+                turn.began = float(event["at"])
+                turn.tier, turn.said = event["tier"], event["text"]
             case "Shed":
-                said = event["text"]
+                turn.said = event["text"]
             case "Scripted":
-                said = f"({event['speaker']} gives it the words)"
+                turn.said = f"({event['speaker']} gives it the words)"
             case "ToolsShown":
-                shown = str(len(event["shown"]))
+                turn.shown = len(event["shown"])
             case "ToolFinished" | "LateResult":
                 outcome = event["outcome"]
-                name = outcome.get("tool") or outcome["call"]["name"]
-                limit = f" ({outcome['limit']})" if outcome.get("limit") else ""
-                took = in_ms(float(outcome["elapsed"]))
-                calls.append(f"{name} {outcome['status']}{limit} {took}")
-            case "Sentence" if sentence == "-":
-                sentence = after
+                turn.calls.append(
+                    {
+                        "tool": outcome.get("tool") or outcome["call"]["name"],
+                        "status": outcome["status"],
+                        "limit": outcome.get("limit") or "",
+                        "took": float(outcome["elapsed"]),
+                    }
+                )
+            case "Sentence" if turn.first_sentence is None:
+                turn.first_sentence = after
             case "TurnDone":
-                end = f"{event['end']} {after}"
-    return [
-        f"{began:.3f}",
-        npc,
-        cut(said),
-        tier,
-        shown,
-        "\n".join(calls) or "-",
-        sentence,
-        end,
-    ]
+                turn.end, turn.took = event["end"], after
+    return turn

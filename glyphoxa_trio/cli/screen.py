@@ -1,4 +1,4 @@
-"""What a table sees: answers as they are written, and quiet lines between them.
+"""The screen of `play`: answers as they are written, and quiet lines between them.
 
 Words of models, tools and servers reach the terminal without what steers it, and
 are never taken for markup.
@@ -6,18 +6,29 @@ are never taken for markup.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
 import attrs
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
 from glyphoxa_trio.mcp import ServerWarning
 
+from .console import Flow, say
 from .render import on_screen
+from .terminal import InputLines
+
+if TYPE_CHECKING:
+    from .editing import EditedLines
 
 
 @attrs.define(eq=False)
 class Screen:
-    """A console that knows whether somebody is speaking, or is asked to.
+    """A console that knows whether an NPC is speaking or the player is asked for a
+    line.
 
     Args:
       interactive: a person sits there and is asked for lines.
@@ -25,53 +36,82 @@ class Screen:
 
     console: Console
     interactive: bool
+    _edited: EditedLines | None = attrs.field(default=None, init=False)
+    _lines: InputLines = attrs.field(factory=InputLines, init=False)
     _asked: str | None = attrs.field(default=None, init=False)
+    _flow: Flow = attrs.field(factory=lambda: Flow(None), init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _held: list[ServerWarning] = attrs.field(factory=list, init=False)
 
-    def ask(self, npc: str) -> None:
-        """Ask the player for a line to ``npc``; `answered` once it is there."""
+    def edit(self, lines: EditedLines | None) -> None:
+        """Let the player edit lines from now on; None reads them as they are typed."""
+        self._edited = lines
+
+    async def next_line(self, npc: str) -> str | None:
+        """Ask the player for a line to ``npc``; None at the end of the input."""
+        try:
+            if self._edited is None:
+                self._ask(npc)
+                return await self._lines.next()
+            self.console.print()
+            self._asked = npc
+            return await self._edited.next(npc)
+        finally:
+            self._asked = None
+
+    def _ask(self, npc: str) -> None:
         if self.interactive:
             self._asked = npc
             self.console.print(f"\n[bold]you[/] to {escape(npc)}> ", end="")
+
+    def drop_typed(self) -> None:
+        """Forget what the player has typed of a line, as a terminal does at Ctrl-C."""
+        if self._edited is not None:
+            self._edited.drop_typed()
 
     def prompt(self, text: str) -> None:
         """Show a text; the player answers on its last line."""
         self.pause()
         self.console.print(text, end="", markup=False, soft_wrap=True)
 
-    def answered(self) -> None:
-        self._asked = None
-
     def speak(self, npc: str, piece: str) -> None:
         """One piece of an answer; the line goes on until something else is shown."""
         if not self._speaking:
             self._speaking = True
+            self._flow = Flow(self.console.width if self.console.is_terminal else None)
+            self._flow.begin(cell_len(npc) + 2)
             self.console.print(f"[bold cyan]{escape(npc)}:[/] ", end="")
-        self.console.print(on_screen(piece), end="", markup=False, soft_wrap=True)
+        self._write(self._flow.add(on_screen(piece)))
 
     def pause(self) -> None:
-        """End the line that somebody speaks, if one is; show what waited for it."""
+        """End the line of the NPC that speaks, if one does; show what waited for
+        that."""
         if self._speaking:
+            self._write(self._flow.end())
             self.console.print()
             self._speaking = False
         while self._held:
             self.warn(self._held.pop(0))
 
+    def _write(self, text: str) -> None:
+        self.console.print(text, end="", markup=False, soft_wrap=True)
+
     def warn(self, warning: ServerWarning) -> None:
-        """Show a warning; not in the middle of what somebody says."""
+        """Show a warning; not in the middle of an NPC's answer."""
         if self._speaking:
             self._held.append(warning)
         else:
             self.aside(f"! {warning.server}: {warning.text}", style="yellow")
 
     def aside(self, text: str, *, style: str = "dim") -> None:
-        """A line beside the talk; whoever was asked for theirs is asked again."""
-        if self._asked is not None:
-            self.console.print()
+        """Show a line beside the talk; a player who was asked for theirs is asked
+        again, and keeps what has been typed of it where that can be edited."""
+        if self._asked is None or self._edited is not None:
+            self._line(text, style)
+            return
+        self.console.print()
         self._line(text, style)
-        if self._asked is not None:
-            self.ask(self._asked)
+        self._ask(self._asked)
 
     def quiet(self, text: str) -> None:
         self.pause()
@@ -86,6 +126,8 @@ class Screen:
         self._line(text, style)
 
     def _line(self, text: str, style: str) -> None:
-        # Left whole, a terminal would break the line in the middle of a word.
-        whole = not self.console.is_terminal
-        self.console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)
+        show: Callable[[], None] = partial(say, self.console, text, style)
+        if self._asked is not None and self._edited is not None:
+            self._edited.beside(show)
+        else:
+            show()

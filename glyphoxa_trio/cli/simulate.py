@@ -1,16 +1,12 @@
-"""``glyphoxa simulate``: a conversation many times over, before anybody waits."""
+"""``glyphoxa simulate``: a conversation many times over, on virtual time."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
@@ -26,9 +22,10 @@ from glyphoxa_trio.units import milliseconds
 
 from .common import complain, run_orderly, warn
 from .consent import load
+from .console import say, say_json, wide_console
+from .grids import HELD, Column, Grid
+from .grids import show as show_grid
 from .progress import counting
-from .render import on_screen
-from .tools import wide_console
 
 
 def run_simulation(
@@ -67,11 +64,11 @@ def run_simulation(
     except GlyphoxaError as error:
         latencies = {}
         text = f"nothing counts as measured: {error}"
-        errors.print(on_screen(text), style="yellow", markup=False)
+        say(errors, text, HELD)
     for name, why in surveyed.absent.items():
         remembered = name in surveyed.offers
         rest = "; its last known tools count" if remembered else "; it has no tools"
-        errors.print(f"{name}: {on_screen(why)}{rest}", style="yellow", markup=False)
+        say(errors, f"{name}: {why}{rest}", HELD)
     try:
         every = [tier_by] if tier_by is not None else list(TierBy)
         runs: list[Simulated] = []
@@ -99,30 +96,30 @@ def run_simulation(
     except GlyphoxaError as error:
         return complain(error)
     for text in runs[0].warnings:
-        errors.print(on_screen(text), style="yellow", markup=False)
+        say(errors, text, HELD)
     console, configured = wide_console(), config.calibration.tier_by
     if in_json:
-        print(json.dumps(as_json(runs, configured=configured)))  # noqa: T201
+        say_json(as_json(runs, configured=configured))
     else:
         show(runs, console, configured=configured)
     return 0
 
 
 def show(runs: Sequence[Simulated], console: Console, *, configured: TierBy) -> None:
-    """Two tables: turns, with a column for each ``tier_by``; and tools."""
-    console.print(_turns(runs, configured))
-    console.print(_tools(runs))
+    """Print two tables: turns, with a column for each ``tier_by``; and tools."""
+    show_grid(console, _turns(runs, configured))
+    show_grid(console, _tools(runs))
 
 
-def _turns(runs: Sequence[Simulated], configured: TierBy) -> Table:
-    table = Table(box=SIMPLE_HEAD, title=f"{len(runs[0].turns)} turns")
-    table.add_column("tier_by")
+def _turns(runs: Sequence[Simulated], configured: TierBy) -> Grid:
+    columns = [Column("tier_by", whole=False)]
     for run in runs:
         here = " (configured)" if run.tier_by is configured else ""
-        table.add_column(f"{run.tier_by}{here}", justify="right")
+        columns.append(Column(f"{run.tier_by}{here}", whole=False, right=True))
+    rows: list[list[str]] = []
 
     def row(name: str, *cells: str) -> None:
-        table.add_row(name, *cells)
+        rows.append([name, *cells])
 
     def spread(name: str, spreads: Sequence[Spread | None]) -> None:
         cells = [
@@ -144,28 +141,28 @@ def _turns(runs: Sequence[Simulated], configured: TierBy) -> Table:
     row("fell back to a line", *(_share(run.fell_back()) for run in runs))
     for status in sorted({x for run in runs for x in run.calls()}):
         row(f"calls: {status}", *(str(run.calls()[status]) for run in runs))
-    return table
+    return Grid(title=f"{len(runs[0].turns)} turns", columns=columns, rows=rows)
 
 
-def _tools(runs: Sequence[Simulated]) -> Table:
-    table = Table(box=SIMPLE_HEAD, title="tools")
-    table.add_column("tool")
-    table.add_column("latency is")
-    for heading in ("p50 ms", "p95 ms"):
-        table.add_column(heading, justify="right")
+def _tools(runs: Sequence[Simulated]) -> Grid:
+    columns = [
+        Column("tool"),
+        Column("latency is", whole=False, spare=2),
+        Column("p50 ms", right=True),
+        Column("p95 ms", right=True, spare=1),
+    ]
     for run in runs:
-        table.add_column(f"tier by {run.tier_by}")
-        table.add_column("calls", justify="right")
+        columns.append(Column(f"tier by {run.tier_by}", whole=False))
+        columns.append(Column("calls", right=True))
+    rows: list[list[str]] = []
     for tools in zip(*(run.tools for run in runs), strict=True):
         cells = [
             cell for one in tools for cell in (str(one.estimate.tier), str(one.calls))
         ]
         first = tools[0]
-        table.add_row(
-            Text(on_screen(first.key)),  # somebody else's words
-            *(str(first.known), _ms(first.p50), _ms(first.p95), *cells),
-        )
-    return table
+        times = _ms(first.p50), _ms(first.p95)
+        rows.append([first.key, str(first.known), *times, *cells])
+    return Grid(title="tools", columns=columns, rows=rows)
 
 
 def _ms(seconds: float) -> str:

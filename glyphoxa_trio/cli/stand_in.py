@@ -31,17 +31,17 @@ from glyphoxa_trio.testing.voice.steps import ModelTurn, Reply, Speak, SpokenCal
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _KEY = Secret("stand-in")
-_A_WORD = 300  # milliseconds of somebody who speaks in no hurry
+_A_WORD = 300  # milliseconds for a slow speaker
 
 
 @attrs.define(eq=False)
 class StandIn:
-    """What the model says."""
+    """Return the model's answer."""
 
     _runtime: Runtime | None = attrs.field(default=None, init=False)
 
     def look_at(self, runtime: Runtime) -> None:
-        """It knows the tools that the model was shown by name."""
+        """Find the tools that the model was shown, by name."""
         self._runtime = runtime
 
     def __call__(self, turn: ModelTurn) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,11 @@ from typing import Final
 from .common import BAD_INPUT
 
 _TAVERN: Final = ("tavern.yaml", "servers/ledger.py", "servers/oracle.py")
-_OWN: Final = ("npcs.yaml", "my_tools.py", "test_my_tools.py")
+_SCHEMA: Final = "glyphoxa.schema.json"
+_COPIED: Final = ("npcs.yaml", "my_tools.py", "test_my_tools.py")
+_OWN: Final = (*_COPIED, _SCHEMA)
+# Editors that have the YAML language server complete and check the keys by this.
+_MODELINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
 
 
 def shipped() -> Path:
@@ -35,6 +40,14 @@ def tavern() -> Path:
     return folder / "tavern.yaml"
 
 
+def schema_text() -> str:
+    """Return the JSON Schema of a configuration, as text."""
+    from glyphoxa_trio.config.schema import schema_of_config
+
+    reference = (shipped() / "reference.yaml").read_text()
+    return json.dumps(schema_of_config(reference), indent=1) + "\n"
+
+
 def init(folder: Path, *, reference: bool) -> int:
     """Write the files of a new project, all or none; returns the exit status."""
     if reference:
@@ -48,15 +61,18 @@ def init(folder: Path, *, reference: bool) -> int:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in _OWN:
-            (folder / name).write_text((shipped() / "starter" / name).read_text())
+        for name in _COPIED:
+            text = (shipped() / "starter" / name).read_text()
+            head = _MODELINE if name.endswith(".yaml") else ""
+            (folder / name).write_text(head + text)
+        (folder / _SCHEMA).write_text(schema_text())
     except OSError as error:
         return _refuse(f"the files cannot be written: {error.strerror} @ {folder}")
     inside = "" if folder == Path() else f"cd {folder}\n"
     sys.stdout.write(
         f"written: {', '.join(_OWN)}\n\n"
         f"{inside}"
-        "glyphoxa check npcs.yaml     # what is wrong, and what she can use\n"
+        "glyphoxa check npcs.yaml     # problems, and the tools she can use\n"
         "glyphoxa play npcs.yaml      # talk to her\n"
         "pytest                       # the test of the tool\n"
     )

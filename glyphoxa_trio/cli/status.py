@@ -1,20 +1,20 @@
-"""``glyphoxa status`` and ``reload``: ask what is running."""
+"""``glyphoxa status`` and ``reload``: ask the running runtimes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import Any, Final
 
 from glyphoxa_trio.control import ControlError, ask, running
 from glyphoxa_trio.control.admin_socket import RELOAD
 
 from .common import run_orderly
-from .render import on_screen, server_lines
-from .tools import wide_console
+from .console import say, say_json, wide_console
+from .grids import FAILED, GOOD, HELD
+from .render import server_lines
+
+_STATES: Final = {"ready": GOOD, "failed": FAILED}
 
 
 def status(*, pid: int | None, as_json: bool) -> int:
@@ -27,16 +27,16 @@ def status(*, pid: int | None, as_json: bool) -> int:
             try:
                 said = (await ask(address, {"do": "status"}))["status"]
             except (ControlError, KeyError) as error:
-                _line(errors, f"{address.name}: {error}", style="yellow")
+                say(errors, f"{address.name}: {error}", HELD)
                 continue
             answered += 1
             if as_json:
-                print(json.dumps(said))  # noqa: T201 a command speaks
+                say_json(said)
             else:
                 for text, style in _lines(said):
-                    _line(console, text, style=style)
+                    say(console, text, style)
         if not answered:
-            _line(errors, _nobody(pid), style="yellow")
+            say(errors, _nobody(pid), HELD)
         return 0 if answered else 1
 
     return run_orderly(main)
@@ -57,13 +57,17 @@ def the_one(pid: int | None) -> Path:
     return addresses[0]
 
 
-def reload(*, pid: int | None) -> int:
+def reload(*, pid: int | None, as_json: bool) -> int:
     """Have a runtime read its configuration again; 1 if none does."""
 
     async def main() -> int:
         within = RELOAD + 5.0  # it says so itself when it takes too long
         said = await ask(the_one(pid), {"do": "reload"}, within=within)
-        _line(wide_console(), changes(said.get("reload") or {}))
+        changed = said.get("reload") or {}
+        if as_json:
+            say_json(changed)
+        else:
+            say(wide_console(), changes(changed))
         return 0
 
     return run_orderly(main)
@@ -79,7 +83,7 @@ def _nobody(pid: int | None) -> str:
 
 
 def changes(said: Mapping[str, Any]) -> str:
-    """What a reload changed, in a line."""
+    """Return the changes of a reload, in a line."""
     parts = [
         f"{key.replace('_', ' ')}: {', '.join(value)}"
         for key, value in said.items()
@@ -114,10 +118,11 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
         granted = ", ".join(npc["tools"]) or "no tools"
         lines.append((f"  {npc['name']} ({npc['tier']}): {granted}", ""))
     for row in said["servers"]:
-        style = "" if row["state"] == "ready" else "yellow"
-        lines += [(f"  {text}", style) for text in server_lines(row)]
+        lines += [
+            (f"  {text}", _STATES.get(row["state"], HELD)) for text in server_lines(row)
+        ]
     lines += [
-        (f"  warning: {warning['server']}: {warning['text']}", "yellow")
+        (f"  warning: {warning['server']}: {warning['text']}", HELD)
         for warning in said["warnings"]
     ]
     return lines
@@ -129,11 +134,12 @@ def _model(row: Mapping[str, Any]) -> tuple[str, str]:
     over = f", passed over {row['passed_over']}" if row["passed_over"] else ""
     well = row["breaker"] == "closed"
     text = f"  {row['label']}: {row['answered']} answered{failed}{over}"
-    return (text, "") if well else (f"{text} (not asked now)", "yellow")
+    return (text, "") if well else (f"{text} (not asked now)", HELD)
 
 
 def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What models took, if anything: in all, and by NPC, the dearest first."""
+    """Return the cost of models, if there is any: in all, and by NPC, the dearest
+    first."""
     total = said.get("total") or {}
     if not (total.get("input_tokens") or total.get("output_tokens")):
         return []
@@ -141,17 +147,13 @@ def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = [(f"  models: {_spent(total)}", "")]
     lines += [(f"    {npc}: {_spent(of)}", "") for npc, of in npcs]
     if away := said.get("turned_away"):
-        lines.append((f"    turns turned away for it: {away}", "yellow"))
+        lines.append((f"    turns turned away for it: {away}", HELD))
     return lines
 
 
 def _spent(of: Mapping[str, Any]) -> str:
     cost = f", cost {of['cost']:.4g}" if of["cost"] else ""
     return f"{of['input_tokens']} tokens in, {of['output_tokens']} out{cost}"
-
-
-def _line(console: Console, text: str, *, style: str = "") -> None:
-    console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
 
 
 def _sessions(said: Mapping[str, Any]) -> str:

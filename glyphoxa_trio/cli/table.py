@@ -1,4 +1,4 @@
-"""The table that `play` sits down at: who is addressed, and what a line means.
+"""The conversation of `play`: the NPC that is addressed, and the meaning of a line.
 
 Above 300 lines, because all that a line may mean stands in one place.
 """
@@ -39,6 +39,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .commands import HELP, usage
 from .common import end_for_sure
+from .completing import Vocabulary
 from .directing import Directing
 from .render import (
     fan_out_line,
@@ -48,7 +49,6 @@ from .render import (
     why_lines,
 )
 from .screen import Screen
-from .terminal import InputLines
 from .tools import show_absences, show_tools
 
 # For so many seconds after the first question, questions wait for servers that start.
@@ -60,7 +60,7 @@ _KEEPING: Final = 2.0
 
 @attrs.define(eq=False)
 class PlayTable:
-    """Where the players sit: who is addressed, and what was said last.
+    """The state of `play`: the NPC that is addressed, and the last turn.
 
     Args:
       keep: called after each turn.
@@ -93,6 +93,7 @@ class PlayTable:
             end_for_sure()
         else:
             self._warned = True
+            self.screen.drop_typed()
             if self._turn is not None:
                 self._turn.cancel("Ctrl-C")
             else:
@@ -106,14 +107,13 @@ class PlayTable:
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
         await self._greet()
-        lines = InputLines()
         while True:
-            self.screen.ask(self._npc.name)
-            line = await lines.next()
-            self.screen.answered()
+            line = await self.screen.next_line(self._npc.name)
             if line is None:
                 return
-            if self.screen.interactive:  # lines in a pipe are nobody's second thought
+            if (
+                self.screen.interactive
+            ):  # a line from a pipe is no answer to the warning
                 self._warned = False
             if not line:
                 continue
@@ -123,6 +123,16 @@ class PlayTable:
                 await self._take(line)
             except GlyphoxaError as error:
                 self.screen.refuse(str(error))
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the names and tools that completion knows now."""
+        runtime = self._runtime
+        waiting = {one.key for one in runtime.unapproved()}
+        return Vocabulary(
+            npcs=tuple(npc.name for npc in runtime.npcs),
+            servers=tuple(row.name for row in runtime.servers()),
+            tools=tuple(sorted(runtime.host.approvals.held | waiting)),
+        )
 
     def _introduce(self, path: Path) -> None:
         runtime, screen = self._runtime, self.screen
@@ -158,14 +168,24 @@ class PlayTable:
 
     async def _take(self, line: str) -> None:
         if line.startswith("@"):
-            name, _, text = line[1:].partition(" ")
-            await self._address(name.rstrip(",:"))
-            if text.strip():
-                await self._say(text.strip(), to=self._npc.name)
+            name, text = self._addressed(line[1:])
+            await self._address(name)
+            if text:
+                await self._say(text, to=self._npc.name)
         elif line.startswith("/"):
             await self._command(*line[1:].split())
         else:
             await self._say(line)
+
+    def _addressed(self, text: str) -> tuple[str, str]:
+        """Split what follows an @ into a name, which may have spaces, and the rest."""
+        folded = text.casefold()
+        for npc in sorted(self._runtime.npcs, key=lambda npc: -len(npc.name)):
+            rest = text[len(npc.name) :]
+            if folded.startswith(npc.name.casefold()) and rest[:1] in ("", *" ,:"):
+                return npc.name, rest.lstrip(" ,:")
+        name, _, rest = text.partition(" ")
+        return name.rstrip(",:"), rest.strip()
 
     async def _command(self, verb: str = "", *words: str) -> None:
         screen = self.screen

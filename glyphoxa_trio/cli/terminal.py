@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import attrs
 
@@ -11,12 +12,21 @@ import trio
 _CHUNK = 4096
 
 
+def can_edit() -> bool:
+    """Return true if a person types at a terminal that can move its cursor."""
+    return (
+        sys.stdin.isatty()
+        and sys.stdout.isatty()
+        and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    )
+
+
 @attrs.define(eq=False)
 class InputLines:
     """Whole lines of a file descriptor.
 
     Read in a thread that may be left behind: it holds no lock of Python's, so
-    the process can end while it waits for somebody to type.
+    the process can end while it waits for a line.
     """
 
     _descriptor: int = 0

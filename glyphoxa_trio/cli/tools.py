@@ -4,39 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
+import attrs
+from rich.console import Console
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
+from glyphoxa_trio.tools.estimate import Estimate, TierBy
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason, Refusal, refusal
 from glyphoxa_trio.tools.recommendation import TOLERATED, recommend
 from glyphoxa_trio.tools.search import SEARCH
-from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.tier import Tier, badge
 from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
-from .console import SafeConsole
+from .console import say, say_json, wide_console
+from .grids import FAILED, GOOD, HELD, Cell, Column, Grid, show
 from .measuring import measure_unnamed
-from .render import COLUMNS, hidden_because, on_screen, tool_row
+from .render import COLUMNS, health, hidden_because, ms_or_none, tool_row
 
-_NUMBERS: Final = ("declared", "p50", "p99")
-_IN_WORDS: Final = "health"
-# The columns that are left out on a narrow screen, in this order.
-_LEFT_OUT: Final = ("badge", "p99", "declared", "exposed as", "p50")
-_WIDEST: Final = 10_000
+_COLUMNS: Final = (
+    Column("shown"),
+    *(
+        Column(
+            name,
+            whole=name != "health",
+            right=name in ("declared", "p50", "p99"),
+            spare={"badge": 5, "p99": 4, "declared": 3, "exposed as": 2, "p50": 1}.get(
+                name, 0
+            ),
+        )
+        for name in COLUMNS
+    ),
+)
 _UNAPPROVED: Final = Refusal(
     reason=Reason.NEEDS_APPROVAL,
-    text="nobody has approved it",
+    text="it is not approved yet",
     remedy="look at it and approve it with glyphoxa mcp approve TOOL",
 )
 
 
-def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
+def tools(
+    path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool, as_json: bool
+) -> int:
     """Print the table of tools, as a turn of ``tier`` or ``npc`` would see them."""
 
     async def main(config: Config) -> int:
@@ -48,29 +60,120 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
             await runtime.wait_ready(within=WAIT)
             if calibrate:
                 await measure_unnamed(runtime, wide_console(stderr=True))
-            await show_tools(runtime, wide_console(), tier=tier, npc=npc)
-            await show_advice(runtime, wide_console(), always=False)
-            show_absences(runtime, wide_console(stderr=True))
+            view = await view_of_tools(runtime, tier=tier, npc=npc)
+            if as_json:
+                say_json({**view.as_json(), "warnings": absences(runtime)})
+            else:
+                view.show(wide_console())
+                await show_advice(runtime, wide_console(), always=False)
+                show_absences(runtime, wide_console(stderr=True))
         return 0
 
     return run(main, path, Model())
 
 
+@attrs.frozen
+class ToolSeen:
+    """A tool as a turn would see it.
+
+    Args:
+      deferred: a model is told of it in a line, and loads it to use it.
+      hidden: why it is not shown and what would change that; "" if it is shown.
+    """
+
+    listing: CatalogueEntry
+    estimate: Estimate
+    deferred: bool
+    hidden: str
+
+    @property
+    def shown(self) -> str:
+        return "no" if self.hidden else "in a line" if self.deferred else "yes"
+
+    def cells(self) -> list[Cell]:
+        """Return the cells of its row, in the order of the columns."""
+        state = health(self.listing, self.estimate)
+        colour = GOOD if state == "good" else HELD
+        if self.listing.availability == "failed":
+            colour = FAILED
+        shown = (self.shown, HELD if self.hidden else GOOD)
+        *others, _ = tool_row(self.listing, self.estimate)
+        return [shown, *others, (state, colour)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `glyphoxa tools --json` writes it."""
+        estimate = self.estimate
+        return {
+            "tool": self.listing.key,
+            "exposed_as": self.listing.exposed,
+            "declared_ms": ms_or_none(self.listing.definition.estimated_duration),
+            "p50_ms": ms_or_none(estimate.p50),
+            "p99_ms": ms_or_none(estimate.p99),
+            "samples": estimate.samples,
+            "badge": None if estimate.p50 is None else badge(estimate.p50),
+            "tier": str(estimate.tier),
+            "health": health(self.listing, estimate),
+            "shown": not self.hidden,
+            "deferred": self.deferred and not self.hidden,
+            "hidden": self.hidden or None,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class ToolsView:
+    """The tools of a turn: of an NPC, or of all."""
+
+    tier: Tier
+    npc: str
+    tools: Sequence[ToolSeen]
+    note: str  # about the question, "" if there is nothing to say
+    deferred: str  # about tools in a line, "" if there are none
+
+    def show(self, console: Console) -> None:
+        """Print the table, and why each hidden tool is hidden."""
+        if self.note:
+            say(console, self.note, "dim")
+        whose = f" for {self.npc}" if self.npc else ""
+        title = f"Tools in a {self.tier} turn{whose}"
+        rows = [tool.cells() for tool in self.tools]
+        show(console, Grid(title=title, columns=_COLUMNS, rows=rows))
+        if self.deferred:
+            say(console, self.deferred, "dim")
+        for tool in self.tools:
+            if tool.hidden:
+                say(console, f"hidden: {tool.listing.key}: {tool.hidden}", HELD)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that `glyphoxa tools --json` writes."""
+        return {
+            "tier": str(self.tier),
+            "npc": self.npc or None,
+            "tools": [tool.as_json() for tool in self.tools],
+        }
+
+
 async def show_tools(
     runtime: Runtime, console: Console, *, tier: Tier | None, npc: str | None
 ) -> None:
-    """The table. Raises `UnknownNpc` for an NPC that is not there."""
+    """Print the table. Raises `UnknownNpc` for an NPC that is not there."""
+    (await view_of_tools(runtime, tier=tier, npc=npc)).show(console)
+
+
+async def view_of_tools(
+    runtime: Runtime, *, tier: Tier | None, npc: str | None
+) -> ToolsView:
+    """Return the tools as a turn would see them.
+
+    Raises:
+      UnknownNpc: for an NPC that is not there.
+    """
     grant, ceiling = EVERYTHING, Tier.DEEP
     if npc is not None:
         found = find_npc(runtime.config, npc)
         grant, ceiling = runtime.npc(found.name).grant, found.budget_tier
     seen = min(ceiling, Tier.DEEP if tier is None else tier)
-    if tier is not None and tier > ceiling:
-        _say(console, _beyond(grant.npc, tier, ceiling))
+    beyond = tier is not None and tier > ceiling
     estimates = await runtime.host.report()
-    whose = f" for {grant.npc}" if grant.npc else ""
-    rows: list[tuple[str, tuple[str, ...]]] = []
-    hidden: list[str] = []
     room = runtime.host.settings.limits.ceiling(seen)
     explained = [
         (listing, refusal(candidate, grant, tier=seen, remaining=room))
@@ -86,27 +189,33 @@ async def show_tools(
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
     deferred = external > threshold
+    tools: list[ToolSeen] = []
     for listing, no in explained:
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
         if no is None and not grant.npc and listing.key in waiting:
             no = _UNAPPROVED
-        row = tool_row(listing, estimates.get(listing.key, listing.estimate))
-        shown = "in a line" if deferred and listing.definition.external else "yes"
-        rows.append(("no" if no else shown, row))
-        if no is not None:
-            hidden.append(f"{listing.key}: {_why(no, judged.get(listing.key))}")
-    title = f"Tools in a {seen} turn{whose}"
-    console.print(_table(title, rows, console), crop=False)
-    if deferred:
-        _say(
-            console,
+        tools.append(
+            ToolSeen(
+                listing,
+                estimates.get(listing.key, listing.estimate),
+                deferred and listing.definition.external,
+                "" if no is None else _why(no, judged.get(listing.key)),
+            )
+        )
+    return ToolsView(
+        tier=seen,
+        npc=grant.npc,
+        tools=tools,
+        note=_beyond(grant.npc, tier, ceiling) if tier is not None and beyond else "",
+        deferred=(
             f"in a line: these {external} tools of servers are more than"
             f" mcp.defer_threshold ({threshold}), so models are told of each in a"
-            f" line, and load what they need with {SEARCH.name}",
+            f" line, and load what they need with {SEARCH.name}"
         )
-    for line in hidden:
-        _say(console, f"hidden: {line}")
+        if deferred
+        else "",
+    )
 
 
 def _why(no: Refusal, judged: Usability | None) -> str:
@@ -114,40 +223,6 @@ def _why(no: Refusal, judged: Usability | None) -> str:
     if judged is None:
         return hidden_because(no)
     return f"{no.text}; it {judged.text}" if judged.usable else judged.text
-
-
-def _table(
-    title: str, rows: Sequence[tuple[str, Sequence[str]]], console: Console
-) -> Table:
-    """The table, with as many columns as the screen has room for. Names are never cut,
-    since a cut name cannot be copied."""
-    unlimited = console.options.update(width=_WIDEST)
-    left_out: list[str] = []
-    while True:
-        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
-        table.add_column("shown", no_wrap=True)
-        for name in (x for x in COLUMNS if x not in left_out):
-            justify: JustifyMethod = "right" if name in _NUMBERS else "left"
-            table.add_column(name, justify=justify, no_wrap=name != _IN_WORDS)
-        for shown, row in rows:
-            cells = [
-                Text(on_screen(cell))  # text from a server: no markup
-                for name, cell in zip(COLUMNS, row, strict=True)
-                if name not in left_out
-            ]
-            table.add_row(shown, *cells, style="dim" if shown == "no" else None)
-        needed = console.measure(table, options=unlimited).minimum
-        fits = needed <= console.width or not console.is_terminal
-        if fits or len(left_out) == len(_LEFT_OUT):
-            table.width = needed if needed > console.width else None
-            return table
-        left_out.append(_LEFT_OUT[len(left_out)])
-
-
-def _say(console: Console, text: str, style: str = "dim") -> None:
-    # Left whole, a terminal would break the line in the middle of a word.
-    whole = not console.is_terminal
-    console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)
 
 
 def _beyond(npc: str, tier: Tier, ceiling: Tier) -> str:
@@ -158,37 +233,40 @@ def _beyond(npc: str, tier: Tier, ceiling: Tier) -> str:
     )
 
 
-async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> None:
-    """What the measurements say about ``tier_by`` (G40), and of which tools.
-
-    Unless ``always``, only if another one would be better.
-    """
+async def advice_on_tiers(runtime: Runtime) -> tuple[TierBy, list[str]]:
+    """Return the best ``tier_by`` by what was measured, and why, in lines."""
     found = await runtime.host.evidence()
     configured = runtime.config.calibration.tier_by
     best, said = recommend(found.values(), configured)
-    if best is configured and not always:
-        return
-    lines = [said]
-    lines += [
-        f"  {key}: {one.text}"
-        for key, one in sorted(found.items())
-        if one.choices[configured].beyond > TOLERATED
+    return best, [
+        said,
+        *(
+            f"  {key}: {one.text}"
+            for key, one in sorted(found.items())
+            if one.choices[configured].beyond > TOLERATED
+        ),
     ]
+
+
+async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> None:
+    """Print what the measurements say about ``tier_by``, and of which tools.
+
+    Unless ``always``, only if another one would be better.
+    """
+    best, lines = await advice_on_tiers(runtime)
+    if best is runtime.config.calibration.tier_by and not always:
+        return
     for line in lines:
-        _say(console, line)
+        say(console, line, "dim")
 
 
-def wide_console(*, stderr: bool = False, columns: int = 160) -> Console:
-    """A console that does not fold a table that nobody looks at on a screen, up to so
-    many ``columns``."""
-    console = SafeConsole(stderr=stderr, highlight=False)
-    if not console.is_terminal:
-        console.widen(columns)
-    return console
+def absences(runtime: Runtime) -> list[str]:
+    """Return warnings: absent servers, grants that mean nothing."""
+    texts = [f"{warning.server}: {warning.text}" for warning in runtime.warnings]
+    return [*texts, *map(str, runtime.problems())]
 
 
 def show_absences(runtime: Runtime, console: Console) -> None:
-    """What is missing, and why: absent servers, grants that mean nothing."""
-    texts = [f"{warning.server}: {warning.text}" for warning in runtime.warnings]
-    for text in [*texts, *map(str, runtime.problems())]:
-        _say(console, f"warning: {text}", "yellow")
+    """Print the warnings about absent servers and grants that mean nothing."""
+    for text in absences(runtime):
+        say(console, f"warning: {text}", HELD)

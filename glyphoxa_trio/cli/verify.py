@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import time
@@ -13,9 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 import trio
 
@@ -41,10 +38,19 @@ from glyphoxa_trio.units import in_ms
 
 from .common import complain, run_orderly, warn
 from .consent import load
+from .console import say, say_json, wide_console
+from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
+from .grids import show as show_grid
 from .progress import counting
-from .render import on_screen
-from .tools import wide_console
 
+_COLUMNS: Final = (
+    Column("NPC"),
+    Column("turn", right=True),
+    Column("tools", whole=False),
+    Column("worst turn: tools", whole=False, right=True),
+    Column("model", whole=False, right=True, spare=1),
+    Column("all", right=True, spare=2),
+)
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -98,7 +104,7 @@ def verify(
     except OSError as error:
         return complain(GlyphoxaError(f"an example cannot be written: {error}"))
     if in_json:
-        print(json.dumps(as_json(verdict, written)))  # noqa: T201 a command speaks
+        say_json(as_json(verdict, written))
     else:
         show(verdict, wide_console(), written)
     return 1 if verdict.errors else 0
@@ -118,7 +124,8 @@ def _no_trace() -> Generator[None]:
 
 
 def _measured(config: Config) -> tuple[Measured, ...]:
-    """What earlier runs measured, its age counted from now. Blocks on the disk."""
+    """Return the measurements of earlier runs, their age counted from now. Blocks on
+    the disk."""
     path = measurements_of(config)
     if path is None or not path.exists():
         return ()
@@ -169,42 +176,36 @@ def show(verdict: Verdict, console: Console, written: Mapping[int, str]) -> None
     for number, finding in enumerate(verdict.findings):
         if finding.what == NOTHING:
             _show(console, finding, written.get(number))
-    console.print(_table(verdict.reaches))
+    show_grid(console, _grid(verdict.reaches))
     for reach in verdict.reaches:
         for key, no in reach.hidden.items():
             text = f"{reach.npc}, {reach.tier}: not {key}: {no.text}; {no.remedy}"
-            _say(console, text, "dim")
+            say(console, text, "dim")
     for number, finding in enumerate(verdict.findings):
         if finding.what != NOTHING:
             _show(console, finding, written.get(number))
     whole = "" if verdict.complete else " (the time was up)"
     errors = len(verdict.errors)
     warnings = len(verdict.findings) - errors
-    _say(
+    say(
         console,
         f"{verdict.evenings} evenings with {verdict.turns} turns{whole}:"
         f" {errors} errors, {warnings} warnings",
-        "red" if errors else "green",
+        FAILED if errors else GOOD,
     )
 
 
 def _show(console: Console, finding: Finding, path: str | None) -> None:
-    style = "red" if finding.severity is Severity.ERROR else "yellow"
-    _say(console, f"{finding.severity}: {finding.what}: {finding.text}", style)
+    style = FAILED if finding.severity is Severity.ERROR else HELD
+    say(console, f"{finding.severity}: {finding.what}: {finding.text}", style)
     if finding.remedy:
-        _say(console, f"  remedy: {finding.remedy}", "dim")
+        say(console, f"  remedy: {finding.remedy}", "dim")
     if path is not None:
-        _say(console, f"  example: glyphoxa replay {path}", "dim")
+        say(console, f"  example: glyphoxa replay {path}", "dim")
 
 
-def _say(console: Console, text: str, style: str) -> None:
-    console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
-
-
-def _table(reaches: tuple[NpcReach, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD, title="What can be reached", title_justify="left")
-    for name in ("NPC", "turn", "tools", "worst turn: tools", "model", "all"):
-        table.add_column(name, justify="left" if name in ("NPC", "tools") else "right")
+def _grid(reaches: tuple[NpcReach, ...]) -> Grid:
+    rows: list[list[Cell]] = []
     for reach in reaches:
         names = ", ".join(
             " ".join(
@@ -216,12 +217,18 @@ def _table(reaches: tuple[NpcReach, ...]) -> Table:
             )
             for one in reach.called
         )
-        table.add_row(
-            on_screen(reach.npc),
-            str(reach.tier),
-            on_screen(names or "none"),
-            f"{in_ms(reach.worst_tools)} of {in_ms(reach.ceiling)}",
-            f"{in_ms(reach.worst_model)} of {in_ms(reach.model_limit)}",
-            in_ms(reach.worst_total),
+        late = round(reach.worst_tools - reach.ceiling, 6) > 0
+        rows.append(
+            [
+                reach.npc,
+                str(reach.tier),
+                names or ("none", HELD),
+                (
+                    f"{in_ms(reach.worst_tools)} of {in_ms(reach.ceiling)}",
+                    FAILED if late else "",
+                ),
+                f"{in_ms(reach.worst_model)} of {in_ms(reach.model_limit)}",
+                in_ms(reach.worst_total),
+            ]
         )
-    return table
+    return Grid(title="What can be reached", columns=_COLUMNS, rows=rows)

@@ -1,4 +1,4 @@
-"""What a runtime is built from, and the way from a file to it.
+"""The configuration that a runtime is built from, and the way from a file to it.
 
     config = load_config("config/tavern.yaml")
 

@@ -30,7 +30,7 @@ def admitted(
         x.name: approve if isinstance(approve, bool) else approve(x) for x in shared
     }
     left = tuple(
-        LeftOut(name=x.name, why=f"nobody has agreed to start it: {remedy}")
+        LeftOut(name=x.name, why=f"it is not agreed to yet: {remedy}")
         for x in shared
         if not asked[x.name]
     )

@@ -1,4 +1,4 @@
-"""What is configured of the groups of tools that come with the package."""
+"""The configuration of the groups of tools that come with the package."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DiceConfig:
 
 @attrs.frozen(kw_only=True)
 class RulesConfig:
-    """The group ``rules``. ``datasets`` are files of rules beside our own (D21)."""
+    """The group ``rules``. ``datasets`` are files of rules beside our own."""
 
     enabled: bool = True
     datasets: tuple[Path, ...] = ()
@@ -44,7 +44,7 @@ class RulesConfig:
 
 @attrs.frozen(kw_only=True)
 class FilesConfig:
-    """The group ``files``: there only when ``base``, its sandbox, is given (D23).
+    """The group ``files``: there only when ``base``, its sandbox, is given.
 
     ``quota_mb`` is how many MiB its files may have together, ``max_files`` how many
     files and folders there may be.
@@ -69,11 +69,11 @@ class SearchEngine(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class SearchConfig:
-    """Who is asked by ``search``. Brave's address is known.
+    """The search engine behind ``search``. Brave's address is known.
 
     Raises:
-      ConfigError: if the engine needs what is not given, or the key could be read on
-        the way.
+      ConfigError: if the engine lacks a setting that it needs, or the key could be
+        read on the way.
     """
 
     engine: SearchEngine
@@ -120,16 +120,16 @@ class WebConfig:
 
 
 class MusicPlayer(StrEnum):
-    """Who plays music."""
+    """The player of music."""
 
     AUTO = "auto"  # mpv where it is installed, otherwise events
     MPV = "mpv"
-    EVENTS = "events"  # whoever embeds the runtime
+    EVENTS = "events"  # the program that embeds the runtime
 
 
 @attrs.frozen(kw_only=True)
 class MusicConfig:
-    """The group ``music`` (G12). ``library`` is a folder of tracks, ``moods`` a file
+    """The group ``music``. ``library`` is a folder of tracks, ``moods`` a file
     that says more of them; ``volume`` is 0 to 100.
 
     Raises:
@@ -164,7 +164,7 @@ def _size(_: Any, __: attrs.Attribute[Any], value: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class ImagesConfig:
-    """The group ``images`` (G13): drawn by the image model at ``base_url``, or as cards
+    """The group ``images``: drawn by the image model at ``base_url``, or as cards
     without one. ``folder`` is where they are kept.
 
     Raises:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 import attrs
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .fields import NotEmpty, Unit
@@ -156,8 +157,12 @@ def _choice(value: Any, kind: type[Enum]) -> Enum:
             raise ValueError
         return Tier.parse(value) if kind is Tier else kind(value)
     except ValueError:
-        known = ", ".join(map(str, kind))
-        raise ValueError(f"expected one of {known}, got {shown(value)}") from None
+        names = [*map(str, kind)]
+        near = nearest(value, names, n=1) if isinstance(value, str) else ()
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(
+            f"expected one of {', '.join(names)}, got {shown(value)}{hint}"
+        ) from None
 
 
 def _text(value: Any) -> str:

@@ -110,7 +110,7 @@ def npcs_of(
 
 
 def _plain(name: str) -> str:
-    """The prompt of an agent for which nobody wrote one."""
+    """Return the prompt of an agent that has none of its own."""
     return (
         f"You are the assistant {name}. Answer in a few short spoken sentences,"
         " without markup. Use a tool when it knows better than you, and say what it"

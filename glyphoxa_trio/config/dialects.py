@@ -1,7 +1,7 @@
 """Entries of a ``.mcp.json`` as Claude, Cursor, VS Code and Windsurf write them.
 
 `translated` turns such an entry into the keys of our own file. It is lenient where the
-meaning is plain (a number in ``env`` is taken as text) and says what is wrong where it
+meaning is plain (a number in ``env`` is taken as text) and names the fault where it
 is not. Unknown keys belong to other programs and are ignored.
 """
 
@@ -88,7 +88,7 @@ def surroundings(folder: Path, env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def switched_off(entry: Mapping[str, Any]) -> bool:
-    """Whether another program has switched the server off.
+    """Return true if another program has switched the server off.
 
     Raises:
       ValueError: a `Misfit`, if the key's value is neither true nor false.
@@ -159,7 +159,7 @@ _KNOWN: Final = frozenset(layout(ServerSpec)) | _FOREIGN
 
 
 def understood(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an entry that decides what is started and how."""
+    """Return the part of an entry that decides which program is started, and how."""
     ours = _KNOWN - {"disabled", "enabled"}
     return {key: entry[key] for key in sorted(ours.intersection(entry))}
 

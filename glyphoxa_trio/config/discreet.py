@@ -1,8 +1,8 @@
-"""What a person may be shown of a server as a file has it, variables unexpanded.
+"""The parts of a server's entry that a person may see, variables unexpanded.
 
 ``${VAR}`` is shown as it stands; what stands where a secret may be is ``[secret]``.
 Commands and addresses have no field for their secrets, so those are guessed by
-what is before them, rather once too often.
+the text before them, rather once too often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCHEME: Final = re.compile(r"\s*(?:bearer|basic|token)?\s*", re.IGNORECASE)
 # How the tokens of some vendors begin.
 _TOKEN: Final = re.compile(r"\b(?:sk|pk|ghp|gho|glpat|xox[a-z]|github_pat)[-_]\w{8}")
 _ADDRESS: Final = re.compile(r"(\w[\w+.-]*://)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?")
-# A piece of a path that nobody would choose: long, letters and digits mixed.
+# A piece of a path that looks random: long, letters and digits mixed.
 _RANDOM: Final = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w.~=+%-]{16,}")
 
 
@@ -61,12 +61,12 @@ def command(words: Iterable[str]) -> str:
 
 
 def names_secret(name: str) -> bool:
-    """Whether what goes by that name is probably a secret."""
+    """Return true if a value of that name is probably a secret."""
     return bool(_NAMES_SECRET.search(name))
 
 
 def looks_random(piece: str) -> bool:
-    """Whether a piece of an address's path is one that nobody would choose."""
+    """Return true if a piece of an address's path looks random."""
     return bool(_RANDOM.fullmatch(piece))
 
 
@@ -118,8 +118,8 @@ def _only_references(text: str) -> bool:
 
 
 def target(entry: Mapping[str, Any]) -> str:
-    """What an entry of a file starts or reaches, and in the lines below the variables
-    or headers that it gets. Secrets are hidden."""
+    """Return what an entry of a file starts or reaches, and in the lines below the
+    variables or headers that it gets. Secrets are hidden."""
     url, command_ = entry.get("url"), entry.get("command")
     if isinstance(url, str):
         shown = address(url)
@@ -142,7 +142,7 @@ def target(entry: Mapping[str, Any]) -> str:
 
 
 def _way_in(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What a server is told of who we are, and where a token for it comes from."""
+    """Return how we identify ourselves to a server, and where its token comes from."""
     auth = entry.get("auth")
     if not isinstance(auth, Mapping):
         return

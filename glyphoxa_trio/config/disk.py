@@ -87,7 +87,7 @@ def _alone_in(folder: Path, name: str) -> Iterator[None]:
             except OSError:
                 break  # a file system without locks; what was read is compared yet
         else:
-            raise ConfigError(f"somebody else is editing it @ {name}")
+            raise ConfigError(f"another program is editing it @ {name}")
         yield
     finally:
         os.close(held)

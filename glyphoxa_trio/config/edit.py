@@ -1,4 +1,4 @@
-"""Adding servers to a ``.mcp.json``, and taking them out again (N10 to N14).
+"""Adding servers to a ``.mcp.json``, and taking them out again.
 
 Others write this file, too, so only the text of the one entry is touched: all
 that is not ours stays as it is, byte for byte. A text that is no JSON object, or
@@ -68,7 +68,7 @@ class _Member:
 
 @attrs.frozen
 class _Object:
-    """An object in a text: where its braces are, and what is between them."""
+    """An object in a text: the places of its braces, and the members between them."""
 
     start: int
     end: int
@@ -179,7 +179,7 @@ def _after_space(text: str, at: int) -> int:
 
 @attrs.frozen
 class _Style:
-    """How a text is laid out: its indentation, None for all on one line."""
+    """Return the indentation of a text; None if all of it is on one line."""
 
     unit: str | None
     newline: str
@@ -200,7 +200,7 @@ class _Style:
         member = f"{json.dumps(key)}: {self.written(value, depth=depth)}"
         if into.members:
             last = into.members[-1].end
-            # As the last one stands behind what is before it.
+            # As the last one is set apart from the one before it.
             lead = text[into.start + 1 : into.members[0].start]
             if len(into.members) > 1:
                 comma = text.index(",", into.members[-2].end)

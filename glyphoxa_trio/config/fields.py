@@ -1,5 +1,5 @@
-"""How a key of the file becomes a field: units in its name, ranges, emptiness; and
-when a change of it takes effect.
+"""The way from a key of the file to a field: units in its name, ranges, emptiness;
+and when a change of it takes effect.
 
 Every key declares when, itself or by the section that it is in: the declaration of a
 field holds for all fields below it. A reload follows it (`effects`).
@@ -18,7 +18,7 @@ from glyphoxa_trio.units import seconds
 
 @attrs.frozen
 class Unit:
-    """How the file writes a duration: the end of its key, and the conversion."""
+    """The unit of a duration in the file: the end of its key, and the conversion."""
 
     suffix: str
     in_seconds: Callable[[float], float]
@@ -47,8 +47,8 @@ OFF_AT_ONCE: Final[Mapping[str, Any]] = {_DECLARED: TakesEffect.OFF_AT_ONCE}
 
 
 def declared(field: attrs.Attribute[Any]) -> TakesEffect | None:
-    """What the field declares for itself and all fields below it; None if those declare
-    it themselves."""
+    """Return the declaration of the field for itself and all fields below it; None if
+    those declare it themselves."""
     found: TakesEffect | None = field.metadata.get(_DECLARED)
     return found
 

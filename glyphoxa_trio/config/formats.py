@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import Any
 
+from . import excerpts
 from .problems import ConfigError
 
 
@@ -47,7 +49,8 @@ def read_text(text: str, *, source: PurePath) -> tuple[Any, tuple[str, ...]]:
                     " .toml or .json file"
                 )
     except ValueError as error:
-        raise ConfigError(f"{error} @ {source.name}") from None
+        shown = f"\n{error.shown}" if isinstance(error, _NotYaml) else ""
+        raise ConfigError(f"{error} @ {source.name}{shown}") from None
     except RecursionError:
         raise ConfigError(f"is nested too deeply @ {source.name}") from None
     return data, tuple(f"{problem} @ {source.name}" for problem in repeated)
@@ -95,11 +98,38 @@ def _read_yaml(text: str, repeated: list[str]) -> Any:
         return yaml.load(text)
     except MarkedYAMLError as error:
         # Its own text quotes the file, and with it a secret.
-        where = _line_and_column(error.problem_mark or error.context_mark)
+        mark = error.problem_mark or error.context_mark
         problem = re.sub(r"(['\"])(?!<).{5,}\1", "…", str(error.problem))
-        raise ValueError(f"is not YAML: {problem}, {where}") from None
+        told = f"is not YAML: {problem}, {_line_and_column(mark)}"
+        shown = excerpts.excerpt(text, mark.line, mark.column)
+        cause = excerpts.remedy(str(error.problem), text, mark.line, mark.column)
+        lines = [
+            *([shown] if shown else []),
+            *([f"  likely: {cause}"] if cause else []),
+        ]
+        raise _NotYaml(told, "\n".join(lines)) from None
     except YAMLError as error:
         raise ValueError(f"is not YAML: {error}") from None
+
+
+class _NotYaml(ValueError):
+    """The text is not YAML; ``shown`` is what to print below that."""
+
+    def __init__(self, told: str, shown: str) -> None:
+        super().__init__(told)
+        self.shown = shown
+
+
+def lines_of(text: str, places: Iterable[tuple[str, str]]) -> list[str]:
+    """Return for each place and problem of a YAML text in which line it is, as
+    ``, line 5, of 'Bo'``; "" where that is not known."""
+    from ruamel.yaml import YAML
+
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except Exception:  # border: the text has been read, so this is not about it
+        root = None
+    return [excerpts.where_in(root, place, what) for place, what in places]
 
 
 def _line_and_column(mark: Any) -> str:

@@ -26,7 +26,7 @@ from .servers import OAuth, ServerSpec
 
 
 class CommandLine:
-    """A string, split like a shell does, or a list (D14)."""
+    """A string, split like a shell does, or a list."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class Auth:
 
 @attrs.frozen(kw_only=True)
 class ServerDefaults:
-    """``defaults`` of one server, as seed 003 writes its limits (A27)."""
+    """``defaults`` of one server: its limits, one level further down."""
 
     timeout: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
     start_timeout: InMs | None = attrs.field(
@@ -56,7 +56,7 @@ class ServerDefaults:
 
 @attrs.frozen(kw_only=True)
 class Agent:
-    """``agent.trust``, as seed 004 writes ``trust`` (N32)."""
+    """``agent.trust``, another way to write ``trust``."""
 
     trust: TrustConfig | None = None
 
@@ -135,7 +135,8 @@ def layout(model: type) -> Mapping[str, ConfigKey]:
 
 
 def key_of(model: type, field: attrs.Attribute[Any]) -> str:
-    """What the file calls this field of the class: ``timeout_ms`` for ``timeout``."""
+    """Return the name that the file has for this field of the class: ``timeout_ms``
+    for ``timeout``."""
     elsewhere = _FURTHER_DOWN.get(model, {})
     if field.name in elsewhere:
         return elsewhere[field.name]

@@ -49,7 +49,7 @@ def _long_enough(_: Any, attribute: Any, value: int) -> None:
 class ModelConfig:
     """A model. ``extra`` is put into each request as it stands.
 
-    What is None is as the provider's preset has it (`presets`).
+    A None means the value of the provider's preset (`presets`).
 
     Args:
       context_tokens: how long a conversation may be, its answer included.
@@ -59,7 +59,7 @@ class ModelConfig:
       cold_start: how long loading it may take.
 
     Raises:
-      ConfigError: if the provider needs what is not given.
+      ConfigError: if the provider lacks a setting that it needs.
     """
 
     provider: Provider = attrs.field(converter=_provider)
@@ -101,17 +101,17 @@ class ModelConfig:
 
     @property
     def preset(self) -> Preset:
-        """What is known of its kind of server."""
+        """The preset of its kind of server."""
         return PRESETS[self.provider]
 
     @property
     def address(self) -> str:
-        """Where it is; empty if it is nowhere."""
+        """The address of its server; empty if it has none."""
         return self.base_url or self.preset.base_url or ""
 
     @property
     def context(self) -> int | None:
-        """How many tokens it takes; None if nobody knows."""
+        """The tokens that a conversation may have; None if that is unknown."""
         return self.context_tokens or self.preset.context_tokens
 
     def at(self, name: str) -> ModelConfig:

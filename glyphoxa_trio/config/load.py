@@ -1,4 +1,4 @@
-"""From a file to a `Config`, or to every problem in it at once (D14).
+"""From a file to a `Config`, or to every problem in it at once.
 
 A problem of one value does not hide another's. Only an object's contradictions
 (a stdio server without a command) wait until its own values are sound: after a
@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from .formats import read_file, read_text
+from .excerpts import advice
+from .formats import lines_of, read_file, read_text
 from .mcp_json import (
     Shared,
     find_mcp_json,
@@ -44,7 +45,7 @@ def load_config(
 
     The servers of the project's ``.mcp.json`` come with it, as ``mcp.shared`` and
     ``mcp.left_out``. That is the nearest one from the file's folder upward, within its
-    repository. None of these servers is started until somebody agrees (`admitted`).
+    repository. None of these servers is started until the user agrees (`admitted`).
 
     Args:
       warn: told of oddities that are no errors, each with its place.
@@ -176,7 +177,7 @@ def load_mcp_json(
     """
     source = path.absolute()
     data, repeated = read_text(read_file(source), source=source)
-    if repeated:  # which of the two others take is anybody's guess
+    if repeated:  # other programs may take either of the two
         raise ConfigError(*repeated)
     environment = os.environ if env is None else env
     return parse_mcp_json(
@@ -206,7 +207,7 @@ def load_text(
     if data is None:
         raise ConfigError(*repeated, f"the file is empty @ {source.name}")
     try:
-        config = parse(data, source=source, env=env, warn=warn)
+        config = _parse(data, source, env, warn, text)
     except ConfigError as error:
         raise ConfigError(*repeated, *error.problems) from None
     if repeated:
@@ -226,10 +227,21 @@ def parse(
     Raises:
       ConfigError: with every problem, each with its place.
     """
+    return _parse(data, source, env, warn, None)
+
+
+def _parse(
+    data: Any,
+    source: PurePath,
+    env: Mapping[str, str] | None,
+    warn: Callable[[str], None] | None,
+    text: str | None,
+) -> Config:
+    """As `parse`; with the ``text`` of a YAML file, problems tell their lines."""
     reader = ConfigReader(
         Scalars(os.environ if env is None else env, Path(source).parent)
     )
-    config: Config = _read_as(reader, data, Config, source)
+    config: Config = _read_as(reader, data, Config, source, text)
     for where, what in reader.warnings.found:
         (warn or _ignore)(f"{what} @ {source.name}{where}")
     return config
@@ -249,7 +261,13 @@ def load_as(path: str | os.PathLike[str], kind: type[T]) -> T:
     return _read_as(reader, {} if data is None else data, kind, source)
 
 
-def _read_as(reader: ConfigReader, data: Any, kind: type[T], source: PurePath) -> T:
+def _read_as(
+    reader: ConfigReader,
+    data: Any,
+    kind: type[T],
+    source: PurePath,
+    text: str | None = None,
+) -> T:
     try:
         made: T = reader.converter.structure(data, kind)
         return made
@@ -259,4 +277,12 @@ def _read_as(reader: ConfigReader, data: Any, kind: type[T], source: PurePath) -
         places = [("", what) for what in error.problems]
     except ValueError as error:
         places = [("", str(error))]
-    raise ConfigError(*(f"{what} @ {source.name}{where}" for where, what in places))
+    lines = [""] * len(places)
+    if text is not None and source.suffix.lower() in (".yaml", ".yml"):
+        lines = lines_of(text, places)
+    raise ConfigError(
+        *(
+            f"{what}{advice(what, where)}{line} @ {source.name}{where}"
+            for (where, what), line in zip(places, lines, strict=True)
+        )
+    )

@@ -27,7 +27,7 @@ class McpConfig:
       servers: the servers that are started.
       from_mcp_json: which of them a ``.mcp.json`` has, each with the key that it
         stands below there.
-      shared: servers of a ``.mcp.json`` that nobody has agreed to yet (`admitted`).
+      shared: servers of a ``.mcp.json`` that are not agreed to yet (`admitted`).
       left_out: servers that some file has and that are not started.
     """
 

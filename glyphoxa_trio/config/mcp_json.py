@@ -1,4 +1,4 @@
-"""``.mcp.json``: the servers a project shares with other programs (N7, N8).
+"""``.mcp.json``: the servers a project shares with other programs.
 
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"]},
                     "world": {"url": "https://world.example/mcp"}}}
@@ -8,7 +8,7 @@ used is left out, with a warning, and the rest goes on. It is an error only wher
 NPC's grant names its server, which the runtime finds out. An entry may have every
 key that a server of our own file has, and those of Claude, Cursor, VS Code and
 Windsurf (`dialects`). What it says of tools is not the operator's word, so what would
-let one be called unasked or twice is left out, whoever wrote it.
+let one be called unasked or twice is left out, whatever its source.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _NAMES: Final = ("secrets", "not_secret")
 
 @attrs.frozen(kw_only=True)
 class Shared:
-    """What one ``.mcp.json`` holds: servers to use, those left out, and warnings."""
+    """The contents of one ``.mcp.json``: servers to use, those left out, and
+    warnings."""
 
     entries: tuple[SharedServer, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -80,7 +81,7 @@ def find_mcp_json(folder: Path) -> Path | None:
 def home_of_mcp_json(folder: Path) -> Path:
     """The ``.mcp.json`` of the project that ``folder`` is in, there or not yet.
 
-    Without one it belongs beside ``.git`` (N14), and without that into the folder.
+    Without one it belongs beside ``.git``, and without that into the folder.
     """
     if (found := find_mcp_json(folder)) is not None:
         return found
@@ -92,7 +93,7 @@ def stranger_of(found: Path, config: Path) -> str | None:
     """Why a ``.mcp.json`` must not be believed, or None. Blocks on the file system.
 
     It says which programs to start, and it was looked for as far up as the root:
-    whoever may write to a folder on that way, such as ``/tmp``, must not decide.
+    a user who may write to a folder on that way, such as ``/tmp``, must not decide.
     """
     trusted = {0, os.geteuid()}
     try:
@@ -102,7 +103,7 @@ def stranger_of(found: Path, config: Path) -> str | None:
         return None  # reading it says so
     if owners <= trusted:
         return None
-    return f"belongs to somebody else than {config.name}, so it is not read @ {found}"
+    return f"has another owner than {config.name}, so it is not read @ {found}"
 
 
 def entries_of(data: Any, *, source: Path) -> dict[str, tuple[str, Any]]:
@@ -142,7 +143,7 @@ def parse_mcp_json(
 
     Args:
       defaults: what servers get that do not state it.
-      taken: names that the configuration file has, which goes first (N9).
+      taken: names that the configuration file has, which goes first.
       groups: names of built-in groups, whose tools a server would replace.
       only: the one server that is wanted; problems of others are not told.
 
@@ -199,7 +200,7 @@ def _server(
     """Read one entry as a server; also returns its oddities, as notes.
 
     Raises:
-      ValueError, ConfigError: for what is wrong with it.
+      ValueError, ConfigError: naming the fault.
     """
     _check_name(name)
     entry = translated(written)
@@ -272,7 +273,8 @@ def _env_file(
 
 
 def _digest(written: Mapping[str, Any], env_file: str | None) -> str:
-    """A digest of everything in the entry that decides what is started."""
+    """Return a digest of everything in the entry that decides which program is
+    started."""
     try:
         facts = json.dumps([understood(written), env_file], sort_keys=True)
     except (RecursionError, TypeError) as error:

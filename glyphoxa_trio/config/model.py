@@ -1,4 +1,4 @@
-"""The shape of a configuration: frozen data, seconds inside, no I/O (D14).
+"""The shape of a configuration: frozen data, seconds inside, no I/O.
 
 A field is a key of the file. A duration is a float of seconds here and has its
 unit in its key there: `InMs` on a field ``timeout`` makes the key
@@ -70,9 +70,9 @@ class TrustConfig:
 
 @attrs.frozen(kw_only=True)
 class NpcConfig:
-    """One NPC (G30). ``tools`` grants by name, key or glob (D13).
+    """One NPC. ``tools`` grants by name, key or glob.
 
-    ``fallback`` holds what it says when there is nothing to say (D12b), ``model``
+    ``fallback`` holds what it says when there is nothing to say, ``model``
     replaces the model of `LlmConfig`, ``s2s_model`` that of `S2SConfig`, and ``trust``
     the trust of all; ``fast_model`` opens for a ``sentence_cascade``.
     ``system_prompt`` replaces the prompt that is made of its personality. Without
@@ -104,7 +104,7 @@ class NpcConfig:
 
 @attrs.frozen(kw_only=True)
 class SelectorConfig:
-    """What the tier selector listens for; None means its built-in rules."""
+    """The words that the tier selector listens for; None means its built-in rules."""
 
     deep_keywords: tuple[Text, ...] | None = None
     standard_keywords: tuple[Text, ...] | None = None
@@ -114,12 +114,12 @@ class SelectorConfig:
 
 @attrs.frozen(kw_only=True)
 class CalibrationConfig:
-    """How tools are measured (D8, D9, D10).
+    """The settings of how tools are measured.
 
     ``at_start`` measures tools that NPCs are granted, that are approved for them, and
-    that only read what is here; ``unknown`` says what becomes of tools of which nothing
-    is known. ``every`` is how often all of them are measured again, None never;
-    ``environment`` None is derived from where each server is; ``remember`` keeps
+    that only read, on this machine; ``unknown`` says how tools are treated of
+    which nothing is known. ``every`` is how often all of them are measured again, None
+    never; ``environment`` None is derived from where each server is; ``remember`` keeps
     measurements for the next run, None as `McpConfig.remember` says.
     """
 
@@ -135,13 +135,13 @@ class CalibrationConfig:
 
 @attrs.frozen(kw_only=True)
 class TurnConfig:
-    """The limits of one turn beside its tool budget (D0, D4, D12a, D12b).
+    """The limits of one turn beside its tool budget.
 
-    ``opener`` is how long a fast model may take to open (D23c), ``listener`` how long
-    an answer waits for somebody to ask for more of it, ``max_answer`` how many
+    ``opener`` is how long a fast model may take to open, ``listener`` how long
+    an answer waits for a listener to ask for more of it, ``max_answer`` how many
     characters one answer of a model may have,
     ``history`` how many turns a model is shown, ``queue`` how many utterances of
-    other speakers may wait, ``context`` how long a turn waits for what is added to its
+    other speakers may wait, ``context`` how long a turn waits for additions to its
     prompt, ``fallback`` what an NPC without lines of its own says when there is
     nothing to say.
     """
@@ -185,7 +185,7 @@ class SpeculationConfig:
     """Beginning a turn on a partial transcript, while its player still speaks.
 
     ``min_words`` a partial has to have, ``after`` for how long it has to stay the
-    same, ``per_utterance`` how many may be begun until somebody has spoken,
+    same, ``per_utterance`` how many may be begun until a player has spoken,
     ``expires`` how long one waits for its words to be said.
     """
 
@@ -198,12 +198,12 @@ class SpeculationConfig:
 
 @attrs.frozen(kw_only=True)
 class TelemetryConfig:
-    """Telling others how fast tools are here, for those who want to (G39).
+    """Reports of how fast tools are here, for operators who want to send them.
 
     Every ``interval``, and at the end, to ``file`` and to ``url``.
 
     Raises:
-      ConfigError: if it is enabled and nobody is told.
+      ConfigError: if it is enabled and has no receiver.
     """
 
     enabled: bool = attrs.field(default=False, metadata=OFF_AT_ONCE)
@@ -237,7 +237,7 @@ def _reachable(_: Any, __: attrs.Attribute[Any], limits: TierLimits) -> None:
 class Config:
     """Everything a runtime is built from. ``tools`` overrides built-in tools, by
     canonical key or exposed name; ``template_defaults`` fill the ``{names}`` of prompts
-    and greetings that nobody gave a value (A32, A36).
+    and greetings that have no value of their own.
     """
 
     npcs: tuple[NpcConfig, ...] = attrs.field(default=(), metadata=LIVE)

@@ -1,4 +1,4 @@
-"""What the operator knows better than a tool's author."""
+"""Settings of tools that the operator knows better than their authors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _OPENS: Final[Mapping[str, bool | None]] = {
 
 @attrs.frozen(kw_only=True)
 class ToolOverride:
-    """What the operator knows better than a tool's author; None leaves it alone.
+    """Settings of a tool that the operator knows better than its author; None keeps the
+    author's.
 
     ``probe`` holds arguments that calibration may call the tool with at any time,
     whatever the tool does with them. ``read_only`` and ``open_world`` overrule what
@@ -65,7 +66,7 @@ class ToolOverride:
     probe: Mapping[str, Any] | None = None
 
     def applied_to(self, definition: ToolDefinition) -> ToolDefinition:
-        """The definition with what is stated here in place of its own.
+        """Return the definition with the values stated here in place of its own.
 
         Raises:
           ValueError: if the two contradict each other, such as a cacheable tool
@@ -79,8 +80,9 @@ class ToolOverride:
         return attrs.evolve(definition, **stated)
 
     def of_somebody_else(self) -> tuple[ToolOverride, tuple[str, ...]]:
-        """As much of it as somebody else than the operator may say, and the keys of
-        the rest. Whatever makes a tool stricter is not held against anybody."""
+        """Return the part that an author other than the operator may state, and the
+        keys of the rest. Keys that make a tool stricter are always in the first
+        part."""
         opens = tuple(
             key
             for key, shut in _OPENS.items()

@@ -1,4 +1,4 @@
-"""What is known of the servers that models run on, by the names people call them.
+"""Presets of the servers that models run on, by the names that people call them.
 
 A preset fills in what a configuration does not say: the address, how requests are
 worded, how many of them are made at once. Each of these keys can be given beside it.
@@ -37,14 +37,14 @@ class TokensField(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Preset:
-    """What is known of one kind of server.
+    """The preset of one kind of server.
 
     Args:
-      base_url: where it usually is; None if nobody can know.
+      base_url: where it usually is; None if there is no usual place.
       local: it runs on a machine of one's own, and loads a model when it is asked.
       key: the variable that its key is usually in.
       places: how many requests it is given at once.
-      context_tokens: how long a conversation may be, if nobody says.
+      context_tokens: how long a conversation may be, if the configuration does not say.
       start: how it is started.
       fetch: how it gets a model, with ``{model}`` in place of the name.
       needs_model: it has more than one, and has to be told which.
@@ -73,7 +73,7 @@ PRESETS: Final[Mapping[Provider, Preset]] = {
         key="ANTHROPIC_API_KEY",
         context_tokens=200_000,
     ),
-    # It cuts what is too long without a word, and its endpoint of this protocol has no
+    # It silently cuts a text that is too long, and its endpoint of this protocol has no
     # field for the length: what it has by default is all that can be relied on. It
     # works on one request at a time, unless OLLAMA_NUM_PARALLEL says more.
     Provider.OLLAMA: Preset(

@@ -1,7 +1,7 @@
-"""What is wrong with a configuration, and the words for it.
+"""The problems of a configuration, and the words for them.
 
-No message shows the value of a secret, of an address or of a variable: what is
-echoed is what stands in the file, and only where no secret belongs.
+No message shows the value of a secret, of an address or of a variable: a message
+echoes only text of the file, and only where no secret belongs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ConfigError(GlyphoxaError):
 
 
 class ConfigMisfit(ValueError):
-    """What does not fit: pairs of a place, relative, and what is wrong there."""
+    """Values that do not fit: pairs of a place, relative, and the problem there."""
 
     def __init__(self, found: list[tuple[str, str]]) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def shown(value: object) -> str:
 
 
 def sort_of(value: object) -> str:
-    """What a value is, without saying it."""
+    """Return the sort of a value, without showing it."""
     match value:
         case None:
             return "nothing"

@@ -42,7 +42,7 @@ _KEYS: Final = {
 
 
 class Thinking(StrEnum):
-    """How much a model thinks before it speaks."""
+    """The amount of thinking before a model speaks."""
 
     MINIMAL = "minimal"
     LOW = "low"
@@ -115,10 +115,10 @@ class OpenAIRealtimeConfig:
 
 @attrs.frozen(kw_only=True)
 class GeminiLiveConfig:
-    """What only Gemini Live has.
+    """The options that only Gemini Live has.
 
-    ``interrupts``: somebody who speaks stops the model; ``turn_coverage``: what of the
-    microphone is a part of a turn; ``generation`` is more for the
+    ``interrupts``: a player who speaks stops the model; ``turn_coverage``: the part of
+    the microphone's audio that belongs to a turn; ``generation`` is more for the
     ``generationConfig``, as it stands; ``version`` is the API's.
     """
 
@@ -143,7 +143,7 @@ class S2SModel:
     """One model that hears and speaks.
 
     ``voice`` and ``language`` are those of NPCs that name none, ``silence`` what ends
-    an utterance where the server finds that out. What is None is as the model has it.
+    an utterance where the server finds that out. A None means the model's own value.
 
     Raises:
       ConfigError: if there is a provider and no model.
@@ -175,12 +175,12 @@ def _complete(_: Any, __: Any, models: tuple[S2SModel, ...]) -> None:
 
 @attrs.frozen(kw_only=True)
 class S2SConfig(S2SModel):
-    """The speech-to-speech model of NPCs whose engine is ``s2s`` (G33, G36), and in
+    """The speech-to-speech model of NPCs whose engine is ``s2s``, and in
     order those that go on when it fails.
 
-    ``automatic``: the server hears when somebody begins and ends to speak, and
+    ``automatic``: the server hears when a player starts and stops speaking, and
     answers by itself. ``rotate`` is the age at which a socket is replaced, ``idle``
-    the silence after which it is closed until somebody speaks again.
+    the silence after which it is closed until a player speaks again.
     """
 
     automatic: bool = True

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .problems import Problems, shown, sort_of
@@ -85,8 +86,11 @@ class Scalars:
         try:
             return kind(text)
         except ValueError:
-            known = ", ".join(kind)
-            raise ValueError(f"expected one of {known}, got {shown(value)}") from None
+            known, near = ", ".join(kind), nearest(text, [*map(str, kind)], n=1)
+            hint = f"; did you mean {near[0]}?" if near and value == text else ""
+            raise ValueError(
+                f"expected one of {known}, got {shown(value)}{hint}"
+            ) from None
 
     def switch(self, value: Any, _: Any) -> bool:
         if type(value) is not bool:

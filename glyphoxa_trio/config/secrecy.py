@@ -1,6 +1,6 @@
-"""What of a configuration is secret, and the mask that hides it.
+"""The secrets of a configuration, and the mask that hides them.
 
-Secret are tokens and what OAuth needs, what is in headers, the credentials in
+Secret are tokens, the settings of OAuth, the values of headers, the credentials in
 addresses, what came from ``${VAR}`` in the entry of a server, variables whose name has
 KEY, TOKEN, SECRET, PASS or AUTH, and what the entry lists under ``secrets``. What it
 lists under ``not_secret`` is none; nor is a path or a time zone, which a model may have
@@ -32,7 +32,7 @@ _TELLS_NOTHING: Final = frozenset(
     {"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
 )
 _TIME_ZONE: Final = re.compile(r"[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_-]+)+")
-# Variables that say where somebody works and what is spoken there.
+# Variables about the place and the language of the user.
 _OF_THE_PLACE: Final = frozenset(
     {
         *("HOME", "HOSTNAME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PWD", "SHELL"),
@@ -48,7 +48,7 @@ def mask_of(spec: ServerSpec) -> Mask:
 
 
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
-    """What the server of ``spec`` is told and must not repeat (A39)."""
+    """Return the secrets that the server of ``spec`` is given and must not repeat."""
     free = {name.casefold() for name in spec.not_secret}
     named = {name.casefold() for name in spec.secrets}
     given = [*spec.env.items(), *spec.headers.items(), *spec.expanded.items()]
@@ -83,7 +83,7 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
 
 @attrs.define(eq=False)
 class Masks:
-    """Hides what is secret in a configuration, which may be another one each time."""
+    """Hide the secrets of a configuration, which may be another one each time."""
 
     _config: Callable[[], Config]
     _of: Config | None = attrs.field(default=None, init=False)
@@ -140,7 +140,7 @@ def of_address(
 
 
 def _is_plain(value: str) -> bool:
-    """Whether it is a path on this machine, or a time zone."""
+    """Return true for a path on this machine, or a time zone."""
     if value.startswith(("~/", "./", "../")) or _TIME_ZONE.fullmatch(value):
         return True
     root, _, rest = value.partition("/")

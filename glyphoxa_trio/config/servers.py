@@ -42,7 +42,7 @@ class Transport(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class RestartConfig:
-    """How often a crashed server is started again (D17): after ``max_restarts``
+    """The limit of how often a crashed server is started again: after ``max_restarts``
     failures within ``period`` it has failed. ``backoff`` is the first pause and
     doubles. Both in seconds.
     """
@@ -55,7 +55,7 @@ class RestartConfig:
 
 @attrs.frozen(kw_only=True)
 class McpDefaults:
-    """What a server gets that does not state it, seconds (A27)."""
+    """Settings of servers that do not state them, in seconds."""
 
     timeout: InMs = attrs.field(default=10.0, validator=above_zero)
     start_timeout: InMs = attrs.field(default=10.0, validator=above_zero)
@@ -72,7 +72,7 @@ _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _usable_name(_: Any, __: attrs.Attribute[str], value: str) -> None:
-    # The canonical key is `server.tool`, and grants are globs of it (D13).
+    # The canonical key is `server.tool`, and grants are globs of it.
     if not _SERVER_NAME.fullmatch(value):
         raise ValueError(
             "must be 1 to 64 letters, digits, _ or -, because tools are written"
@@ -93,7 +93,7 @@ def web_address(_: Any, __: attrs.Attribute[Any], value: str) -> None:
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can read along: https, or this very machine."""
+    """Return true if no one on the way can read along: https, or this very machine."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     try:
@@ -136,7 +136,7 @@ def _usable_scopes(_: Any, __: attrs.Attribute[Any], value: tuple[str, ...]) -> 
 
 
 class Sharing(StrEnum):
-    """Who has a connection of a server: all, or each session its own."""
+    """The sharing of a server's connection: one for all, or one for each session."""
 
     SHARED = "shared"
     PER_SESSION = "per_session"
@@ -144,7 +144,7 @@ class Sharing(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class OAuth:
-    """How to get tokens for a server by ourselves: OAuth 2.1 client credentials.
+    """The way to get tokens for a server by ourselves: OAuth 2.1 client credentials.
 
     Args:
       token_url: where tokens come from. Without it the server is asked who
@@ -167,16 +167,16 @@ class OAuth:
 
 @attrs.frozen(kw_only=True)
 class ServerSpec:
-    """One MCP server, whichever way the file wrote it (D14).
+    """One MCP server, whichever way the file wrote it.
 
     Args:
       command: executable and arguments of a stdio server.
       url: endpoint of a streamable HTTP server. It may hold a key: keep it out
         of logs.
       transport: follows from which of the two is given.
-      env: what a stdio server gets beside the safe list (D15).
+      env: what a stdio server gets beside the safe list.
       token: for the ``Authorization`` header, without the word ``Bearer``.
-      oauth: where that token comes from, in place of ``token`` (G28).
+      oauth: where that token comes from, in place of ``token``.
       secrets: names of variables, headers, parts of the query and ``${...}`` whose
         values the server must not repeat, beside those that are secret anyway;
         ``not_secret``: whose values it may (see `secrecy`).
@@ -184,13 +184,13 @@ class ServerSpec:
       cwd: where a stdio server runs; None is the host's own directory.
       timeout: limit of one call, seconds; start_timeout: of connecting.
       lazy: connect when a tool of it is called for the first time, not at the
-        start (A40); its tools are known from an earlier run.
+        start; its tools are known from an earlier run.
       connection: whether each session has one of its own, for a server that keeps
         something for its client.
-      estimated_duration: declared median of all its tools, seconds (D1).
+      estimated_duration: declared median of all its tools, seconds.
       slow_response_threshold, slow_response_message: of its tools that have none
         of their own: see `ToolDefinition`.
-      environment: under which its measurements are kept (D10).
+      environment: under which its measurements are kept.
       resources: offer its resources as two more tools, if it has any.
       allow: the tools taken from it, by their own names; empty is all.
       tools: by the tool's own name.
@@ -270,7 +270,7 @@ class ServerSpec:
         return problems
 
     def _nameless(self) -> list[str]:
-        """What ``secrets`` and ``not_secret`` name and nobody knows."""
+        """Return the names in ``secrets`` and ``not_secret`` that mean nothing here."""
         query = parse_qsl(urlsplit(self.url or "").query)
         names = [*self.env, *self.headers, *self.expanded, *(key for key, _ in query)]
         known = {name.casefold() for name in names}
@@ -289,7 +289,7 @@ class ServerSpec:
         return [*problems, *(f"{x} is in secrets and in not_secret" for x in both)]
 
     def _two_ways_in(self) -> list[str]:
-        """What contradicts ``auth``: other ways to say who we are."""
+        """Return the contradictions of ``auth``: other ways to authenticate."""
         key = "auth.token" if self.oauth is None else "auth.oauth"
         problems: list[str] = []
         if any(name.lower() == "authorization" for name in self.headers):
@@ -304,6 +304,6 @@ class ServerSpec:
         ):
             problems.append(
                 "auth.oauth needs a token_url or a url with https://: over http"
-                " anybody on the way could name the one who gets the secret"
+                " an attacker on the way could name the receiver of the secret"
             )
         return problems

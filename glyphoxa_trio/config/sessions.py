@@ -13,7 +13,7 @@ from .fields import above_zero
 @attrs.frozen(kw_only=True)
 class SessionsConfig:
     """So many sessions are open at ``most``; beyond that the longest idle is set aside
-    until somebody speaks to it. With a ``key``, a snapshot that was not made with it is
+    until a player speaks to it. With a ``key``, a snapshot that was not made with it is
     refused."""
 
     most: int = attrs.field(default=10_000, validator=above_zero)

@@ -1,7 +1,7 @@
-"""The servers that a configuration takes from a ``.mcp.json`` once somebody agrees.
+"""The servers that a configuration takes from a ``.mcp.json`` once the user agrees.
 
 The file belongs to other programs, too, and may have come with a repository that
-somebody else wrote. So its servers are kept apart (`SharedServer`) until they are
+another author wrote. So its servers are kept apart (`SharedServer`) until they are
 admitted, and an entry that cannot be used is left out (`LeftOut`) without the others.
 """
 
@@ -16,7 +16,7 @@ from .servers import ServerSpec
 
 @attrs.frozen(kw_only=True)
 class SharedServer:
-    """A sound entry of a ``.mcp.json`` that nobody has agreed to yet.
+    """A sound entry of a ``.mcp.json`` that is not agreed to yet.
 
     Args:
       source: the file.

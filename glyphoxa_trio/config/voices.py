@@ -19,7 +19,7 @@ from .servers import web_address
 
 
 class Engine(StrEnum):
-    """What turns what is said into an answer (G30)."""
+    """The engine that turns a player's words into an answer."""
 
     CASCADED = "cascaded"
     SENTENCE_CASCADE = "sentence_cascade"
@@ -27,7 +27,7 @@ class Engine(StrEnum):
 
 
 class CascadeMode(StrEnum):
-    """When a `sentence_cascade` NPC opens with the fast model (D23c)."""
+    """When a `sentence_cascade` NPC opens with the fast model."""
 
     AUTO = "auto"  # when at least one tool is visible
     ALWAYS = "always"
@@ -36,11 +36,11 @@ class CascadeMode(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class VoiceConfig:
-    """How an NPC sounds, whichever engine speaks.
+    """The sound of an NPC, whichever engine speaks.
 
     ``name`` is the vendor's or the synthesiser's, ``language`` a tag such as ``en-GB``,
-    ``pronunciation`` what is said in place of a written word, ``extra`` is kept as it
-    is for whoever speaks.
+    ``pronunciation`` the spoken form of written words, ``extra`` is passed on as it
+    is to the engine.
     """
 
     name: str | None = None
@@ -61,20 +61,20 @@ class RecognitionProvider(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class SynthesisConfig:
-    """What makes speech of the sentences of NPCs that are not ``s2s``."""
+    """The synthesizer of NPCs that are not ``s2s``."""
 
     provider: SynthesisProvider | None = None
 
 
 @attrs.frozen(kw_only=True)
 class RecognitionConfig:
-    """What understands players for NPCs that are not ``s2s``.
+    """The recognizer of players for NPCs that are not ``s2s``.
 
     ``phrases`` are what players are likely to say: for ``pocketsphinx`` all that it
     understands then, for ``transcriptions`` a hint. ``timeout`` is for one utterance.
 
     Raises:
-      ConfigError: if the provider needs what is not given.
+      ConfigError: if the provider lacks a setting that it needs.
     """
 
     provider: RecognitionProvider | None = None
@@ -98,7 +98,7 @@ class SpeechConfig:
 
 
 class SpeechDetector(StrEnum):
-    """What says whether a microphone gives speech."""
+    """The detector of speech in a microphone's audio."""
 
     WEBRTC = "webrtc"  # cheap, and takes music and typing for speech
     SILERO = "silero"  # behind the other one: a voice, and nothing else
@@ -106,11 +106,11 @@ class SpeechDetector(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class TurnTakingConfig:
-    """When somebody speaks, and when that interrupts, where it is found here.
+    """The limits of speech, and of interruptions, where they are found here.
 
     ``begin`` of speech begins an utterance, ``end`` of hardly any ends it. One with
-    less than ``interrupt`` of speech, or less than ``interrupt_words``, interrupts
-    nobody.
+    less than ``interrupt`` of speech, or less than ``interrupt_words``, does not
+    interrupt.
 
     Raises:
       ConfigError: if a time is none that people speak or are silent for.
@@ -150,9 +150,9 @@ class FillerThresholds:
 
 @attrs.frozen(kw_only=True)
 class FillerConfig:
-    """Something short to say while tools are waited for (D19, G41).
+    """Something short to say while tools are waited for.
 
-    After ``after`` in a fan-out, if what is missing of it usually takes longer than the
+    After ``after`` in a fan-out, if its missing calls usually take longer than the
     threshold of the turn's tier. A tool may have a threshold and a message of its own.
     """
 

@@ -1,4 +1,4 @@
-"""A door into a running runtime, for `glyphoxa status` and whoever else may ask.
+"""A control socket of a running runtime, for `glyphoxa status` and other clients.
 
     async with open_runtime(path) as runtime, open_control(runtime):
         ...
@@ -7,7 +7,7 @@ It is a Unix domain socket of the user's own: file 0600 in a folder 0700, so the
 file system says who may ask. A request is a line of JSON, ``{"do": "status"}``, and
 so is the answer: ``{"status": …}``, or ``{"error": "…"}``. Likewise ``reload``, and
 ``tool`` and ``approve`` for one that is held back. Everything is bounded:
-clients, the length of a line, and how long anybody is waited for.
+clients, the length of a line, and how long a client is waited for.
 """
 
 from .admin_socket import open_control

@@ -23,7 +23,7 @@ from .status import plain, status_of
 LONGEST_REQUEST: Final = 4096  # bytes
 MOST_CLIENTS: Final = 8
 IDLE: Final = 10.0  # seconds for a client to ask, and to take its answer
-# Seconds until whoever asked for a reload is told that it takes longer: a switch
+# Seconds until the caller of a reload is told that it takes longer: a switch
 # waits a minute for turns that run, and for servers that start.
 RELOAD: Final = 90.0
 
@@ -86,7 +86,7 @@ class AdminSocket:
             if not await _send(stream, await self._answer(line)):
                 return
             if not line.endswith(b"\n"):
-                return  # too long: where the next one begins is anybody's guess
+                return  # too long: the beginning of the next one is unknown
 
     async def _answer(self, line: bytes) -> Mapping[str, Any]:
         if len(line) >= LONGEST_REQUEST:
@@ -144,7 +144,7 @@ def _text(request: Mapping[str, Any], key: str) -> str:
 
 @attrs.define(eq=False)
 class _Lines:
-    """Lines of a stream, with their ends; what is longer comes without."""
+    """Lines of a stream, with their ends; a line that is too long comes without."""
 
     _stream: trio.abc.ReceiveStream
     _rest: bytes = attrs.field(default=b"", init=False)

@@ -1,4 +1,4 @@
-"""Where runtimes can be asked: finding their sockets, making one, asking."""
+"""Control sockets of runtimes: find them, open one, ask a question."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SOCKETS_PER_PROCESS: Final = 16
 
 
 class ControlError(GlyphoxaError):
-    """The door cannot be opened, or nobody answers at it; the text says why."""
+    """The socket cannot be opened, or no runtime answers; the text says why."""
 
 
 def control_folders() -> tuple[Path, ...]:
-    """Where the sockets of this user's runtimes may be, the best place first.
+    """Return the folders where sockets of this user's runtimes may be, the best first.
 
-    A service and a login may differ in what is set, so whoever looks for a runtime
+    A service and a login may have different variables, so a search for a runtime
     looks into all of them.
     """
     temporary = Path(tempfile.gettempdir(), f"glyphoxa-{os.geteuid()}")
@@ -80,9 +80,9 @@ async def _bind_in(folder: Path) -> tuple[Path, trio.SocketListener]:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether nobody else can put anything into a folder, or take it out.
+    """Return true if no other user can put anything into a folder, or take it out.
 
-    In a temporary directory anybody could have made it first.
+    In a temporary directory another user could have made it first.
     """
     try:
         found = folder.lstat()
@@ -127,7 +127,7 @@ def _sweep(folder: Path) -> None:
                 except ConnectionRefusedError:
                     path.unlink()
         except OSError:
-            continue  # somebody else's process has that number now
+            continue  # another user's process has that number now
 
 
 async def ask(
@@ -136,7 +136,7 @@ async def ask(
     """Put one request to the runtime behind a socket; its answer, without errors.
 
     Raises:
-      ControlError: if it refuses, or nobody answers within so many seconds.
+      ControlError: if it refuses, or there is no answer within so many seconds.
     """
     answer: Any = None
     try:
@@ -145,7 +145,7 @@ async def ask(
                 await stream.send_all(json.dumps(request).encode() + b"\n")
                 answer = json.loads(await _everything_up_to_a_newline(stream))
     except (OSError, trio.BrokenResourceError, ValueError) as error:
-        raise ControlError(f"nobody answers at {address}: {error}") from error
+        raise ControlError(f"no answer at {address}: {error}") from error
     if patience.cancelled_caught:
         raise ControlError(f"no answer at {address} within {within:g} s")
     if not isinstance(answer, dict) or "error" in answer:

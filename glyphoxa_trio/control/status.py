@@ -1,4 +1,4 @@
-"""How a runtime is, as JSON can say it: durations in ``_ms``, no secrets."""
+"""The state of a runtime as plain data for JSON: durations in ``_ms``, no secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMES: Final = ("since", "ready_at")  # on a clock that only the runtime can re
 
 
 def status_of(runtime: Runtime) -> dict[str, Any]:
-    """Servers, NPCs, what is in the air, and the newest warnings."""
+    """Return the servers, the NPCs, the running calls, and the newest warnings."""
     now, figures = trio.current_time(), runtime.host.statistics()
     hedging = figures.executor.hedging
     held = [key.partition(".") for key in sorted(runtime.host.approvals.held)]

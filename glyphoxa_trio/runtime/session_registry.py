@@ -70,7 +70,8 @@ class UnknownNpc(GlyphoxaError):
 
 
 def find_npc(config: Config, name: str) -> NpcConfig:
-    """The NPC of that name; the beginning of a name is enough if it is unique.
+    """The NPC of that name; the beginning of a name is enough if it is unique, and so
+    is a later word of it, such as Fenn for Old Fenn.
 
     Raises:
       UnknownNpc: with the nearest names.
@@ -80,6 +81,8 @@ def find_npc(config: Config, name: str) -> NpcConfig:
     if wanted in names:
         return names[wanted]
     begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+    if not begun:
+        begun = [npc for full, npc in names.items() if f" {wanted}" in full]
     if wanted and len(begun) == 1:
         return begun[0]
     known = [npc.name for npc in config.npcs]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from typing import Any, TypeVar
 import attrs
 
 from ..forked import Fork, parent
+from .emulation import Emulation
 
 T = TypeVar("T")
 
@@ -39,7 +39,6 @@ RESISTS = 5.0  # … and with servers that resist
 PATIENT: dict[str, Any] = {
     tier: {"ceiling_ms": 25_000} for tier in ("fast", "standard", "deep")
 }
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -159,9 +158,14 @@ class Terminal:
 
     process: subprocess.Popen[bytes] | Fork
     _keys: int
-    screen: str = attrs.field(default="", init=False)
     raw: str = attrs.field(default="", init=False)  # with all that steers
-    _seen: int = attrs.field(default=0, init=False)
+    _shown: Emulation = attrs.field(factory=Emulation, init=False)
+    _seen: tuple[int, int] = attrs.field(default=(0, 0), init=False)
+
+    @property
+    def screen(self) -> str:
+        """All that is on the screen, and what has scrolled away."""
+        return self._shown.text
 
     def type(self, text: str) -> None:
         os.write(self._keys, text.encode())
@@ -170,11 +174,14 @@ class Terminal:
         self.type("\x03")
 
     def expect(self, text: str) -> None:
-        """Read the screen until ``text`` is on it, behind what was expected before."""
-        while (at := self.screen.find(text, self._seen)) < 0:
+        """Read the screen until ``text`` is on it, behind what was expected before.
+
+        A prompt that is erased and drawn again is new: it can be expected again.
+        """
+        while (at := self.screen.find(text, self._shown.offset(self._seen))) < 0:
             more = self._more(f"{text!r} on the screen: {self.screen}")
             assert more, f"it ended without {text!r}: {self.screen}"
-        self._seen = at + len(text)
+        self._seen = self._shown.place(at + len(text))
 
     def ends(self, *, within: float = LIMIT) -> int:
         """Wait for its end; the exit status."""
@@ -191,7 +198,10 @@ class Terminal:
     def _more(self, what: str) -> bool:
         piece = _read(self._keys, what)
         self.raw += piece
-        self.screen += _ANSI.sub("", piece).replace("\r\n", "\n")
+        self._shown.changed = None
+        self._shown.feed(piece)
+        if self._shown.changed is not None:  # what was seen there is there no more
+            self._seen = min(self._seen, self._shown.changed)
         return bool(piece)
 
 

@@ -81,7 +81,7 @@ def test_a_tool_that_nobody_approved_is_not_shown(
         calibration={"at_start": False},
     )
     shown = run("tools", path, env=apart).stdout
-    assert "hidden: moody.tell: nobody has approved it" in shown
+    assert "hidden: moody.tell: it is not approved yet" in shown
     (row,) = [line for line in shown.splitlines() if "mcp__moody__tell" in line]
     assert row.split()[0] == "no"
 

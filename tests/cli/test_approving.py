@@ -38,7 +38,7 @@ def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
 ) -> None:
     path = table_of(tmp_path, "seer")
     with terminal("play", path, env=apart) as table:
-        table.expect("NPCs are granted these tools, and nobody has approved them yet:")
+        table.expect("NPCs are granted these tools, which are not approved yet:")
         table.expect(
             "1  seer.daydream: may write, may destroy, reaches the open world (for Bo)"
         )

@@ -18,7 +18,7 @@ from glyphoxa_trio.cli.mcp_trust import trust
 
 from .support import SEER, Reports, reports, run, terminal, written
 
-UNSEEN = "nobody has agreed to start it: look at it with glyphoxa mcp trust"
+UNSEEN = "it is not agreed to yet: look at it with glyphoxa mcp trust"
 QUESTION = "start them? (all, none, or numbers such as 1 3-5) [none] "
 PROMPT = "you to Bo> "
 SECRET = "s3cret-value-1234"
@@ -228,13 +228,13 @@ def test_the_file_of_somebody_else_is_not_believed_without_a_configuration_eithe
         return os.stat_result((*seen[:4], seen.st_uid + 4242, *seen[5:]))
 
     monkeypatch.setattr(Path, "stat", stat)
-    why = f"belongs to somebody else than {tmp_path.name}, so it is not read @ {below}"
+    why = f"has another owner than {tmp_path.name}, so it is not read @ {below}"
     assert trust([], config=None) == 2
     assert why in capsys.readouterr().err
     assert check_server("seer", config=None) == 2
     assert why in capsys.readouterr().err
     assert show(None) == 0
-    assert "not read: the file is somebody else's" in capsys.readouterr().out
+    assert "not read: the file has another owner" in capsys.readouterr().out
 
 
 # -------------------------------------------- an entry is nobody else's trouble

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,19 @@ TEACHES = {
     (): ["FAST 500 ms", "STANDARD 1500 ms", "DEEP 4000 ms", "glyphoxa demo"],
     ("demo",): ["no key", "oracle", "--model"],
     ("init",): ["DIR", "--reference", "test"],
-    ("play",): ["@Name", "Ctrl-C", "/help", "echo", "--model", "GLYPHOXA_API_KEY"],
+    ("schema",): ["JSON Schema", "yaml-language-server", "init"],
+    ("serve",): ["dice", "campaign", "my_tools.py", "Exit status: 0"],
+    ("serve", "web"): ["--searxng", "--http-addr", "With --transport http"],
+    ("play",): [
+        "Tab completes",
+        "--no-history",
+        "@Name",
+        "Ctrl-C",
+        "/help",
+        "echo",
+        "--model",
+        "GLYPHOXA_API_KEY",
+    ],
     ("ask",): ["--json", "--tier", "NPC", "Exit status: 0", "--base-url", "Ollama"],
     ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],
     ("calibrate",): ["--all", "also those that write", "--within", "five times"],
@@ -83,6 +97,9 @@ def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
     ("words", "said"),
     [
         (["pley", "x.yaml"], "No such command 'pley'"),
+        (["tools", "x.yaml", "--teir", "deep"], "--tier) (see glyphoxa tools --help)"),
+        (["serve", "pigeon"], "no server 'pigeon'; there are dice, "),
+        (["serve", "dice", "--http-adr", "x"], "did you mean --http-addr?"),
         (["ask", "x.yaml", "Bo"], "Missing argument"),
         (["tools", "x.yaml", "--tier", "quick"], "fast, standard, deep"),
         (["ask", "x.yaml", "Bo", "hi", "--base-url", "http://h/v1"], "--model"),
@@ -95,6 +112,17 @@ def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
 )
 def test_a_wrong_word_is_told_and_ends_with_2(words: list[str], said: str) -> None:
     wrong = run(*words, env={"COLUMNS": "200"})
-    assert wrong.returncode == 2
-    assert said in wrong.stderr
-    assert "Traceback" not in wrong.stderr
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    (line,) = wrong.stderr.splitlines()
+    assert said in line
+    assert line.startswith("glyphoxa")
+
+
+def test_init_writes_the_schema_that_schema_prints(tmp_path: Path) -> None:
+    made = run("init", tmp_path / "new")
+    assert made.returncode == 0, made.stderr
+    first = (tmp_path / "new" / "npcs.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=./glyphoxa.schema.json"
+    printed = run("schema").stdout
+    assert (tmp_path / "new" / "glyphoxa.schema.json").read_text() == printed
+    assert "npcs" in json.loads(printed)["definitions"]["Config"]["properties"]

@@ -111,7 +111,7 @@ def test_what_would_be_told_is_shown_and_not_sent(tmp_path: Path) -> None:
     path = written(tmp_path)
     off = run("telemetry", path, "--calibrate")
     assert off.returncode == 0, off.stderr
-    assert "telemetry is off: nobody is told" in off.stderr
+    assert "telemetry is off: nothing is sent" in off.stderr
     report = json.loads(off.stdout)
     assert {tool["tool"] for tool in report["tools"]} >= {"dice.roll"}
     for tool in report["tools"]:

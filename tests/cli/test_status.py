@@ -176,7 +176,7 @@ def test_a_reload_brings_what_the_files_say_now(
         (tmp_path / ".mcp.json").write_text(json.dumps(shared))
         unseen = run("reload", env=apart)  # D14a: nobody can be asked now
         assert unseen.returncode == 2
-        assert "nobody has agreed to start it: look at it with" in unseen.stderr
+        assert "it is not agreed to yet: look at it with" in unseen.stderr
         trusted = run("mcp", "trust", "--config", path, "--yes")
         assert (trusted.returncode, trusted.stdout) == (0, "seer may be started\n")
         done = run("reload", env=apart)

@@ -22,7 +22,8 @@ from .servers.words import STEERING, said
 from .support import run, terminal, written
 
 RUDE = Path(__file__).parent / "servers" / "rude.py"
-_RICH = re.compile(r"\x1b\[[0-9;?]*[mKhlJ]")
+# Colours, and how a line that is typed is drawn: the cursor moves in it.
+_OURS = re.compile(r"\x1b\[[0-9;?]*[ABCDGKJhlm]|\x08")
 
 
 def rude(folder: Path, **more: object) -> Path:
@@ -38,7 +39,7 @@ def rude(folder: Path, **more: object) -> Path:
 
 def steering(written_out: str, *, coloured: bool = False) -> list[str]:
     """What steers a terminal in all that was written to it."""
-    text = _RICH.sub("", written_out) if coloured else written_out
+    text = _OURS.sub("", written_out) if coloured else written_out
     found = re.findall("\u0301{" + f"{MOST_MARKS + 1}" + ",}", text)
     return found + [
         f"U+{ord(char):04X}"
@@ -78,8 +79,10 @@ def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
     assert "rude.py" in shown  # the command behind it
 
 
-@pytest.mark.parametrize("verb", ["ask", "play"])
-async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "term"), [("ask", "xterm"), ("play", "xterm"), ("play", "dumb")]
+)
+async def test_no_model_steers(tmp_path: Path, verb: str, term: str) -> None:
     script: list[Reply] = [
         [SayText(said("Well.")), CallTools([("rude__shout", {}), (said("x"), {})])],
         SayText(said("There it is.")),
@@ -102,7 +105,7 @@ async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
             return
 
         def sit() -> str:
-            with terminal("play", path) as table:
+            with terminal("play", path, env={"TERM": term}) as table:
                 table.expect("you to Bo> ")
                 table.type("hi\n")
                 table.expect("There it is.")
@@ -114,4 +117,6 @@ async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
                 table.ends()
                 return table.raw
 
-        assert steering(await trio.to_thread.run_sync(sit), coloured=True) == []
+        shown = await trio.to_thread.run_sync(sit)
+        # A plain terminal gets no sequence at all, so none can be a model's.
+        assert steering(shown, coloured=term != "dumb") == []

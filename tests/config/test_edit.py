@@ -401,7 +401,7 @@ def test_an_edit_waits_for_another_one_and_not_for_ever(
         pauses.clear()
         released_after = -1
         assert problem(lambda: add_server(path, "b", ENTRY)) == (
-            "somebody else is editing it @ .mcp.json"
+            "another program is editing it @ .mcp.json"
         )
         assert sum(pauses) == pytest.approx(5.0)
     finally:

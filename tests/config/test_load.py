@@ -510,7 +510,13 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
     [
         (None, "expected a mapping, got nothing @ tavern.yaml"),
         ([], "expected a mapping, got a list @ tavern.yaml"),
-        ({"npcs": {}}, "expected a list, got a mapping @ tavern.yaml.npcs"),
+        (
+            {"npcs": {}},
+            (
+                "expected a list, got a mapping; write each NPC as - name: NAME, and"
+                " its keys below that @ tavern.yaml.npcs"
+            ),
+        ),
         ({"mpc": {}}, "unknown key 'mpc', did you mean 'mcp'? @ tavern.yaml"),
         ({7: {}}, "unknown key 7 @ tavern.yaml"),
         (
@@ -891,7 +897,7 @@ def test_repeated_keys_are_all_reported_with_the_rest() -> None:
     assert set(caught.value.problems) == {
         "key 'queue' is there twice, line 3, column 3 @ tavern.yaml",
         "key 'turn' is there twice, line 5, column 1 @ tavern.yaml",
-        "unknown key 'npsc', did you mean 'npcs'? @ tavern.yaml",
+        "unknown key 'npsc', did you mean 'npcs'?, line 6 @ tavern.yaml",
     }
     with pytest.raises(ConfigError, match=r"key 'llm' is there twice @ a\.json"):
         load_text('{"llm": {}, "llm": {}}', source=PurePath("a.json"), env={})

@@ -581,9 +581,7 @@ def test_one_of_somebody_elses_is_not_believed(
     monkeypatch.setattr(Path, "stat", stat)
     read, told = loaded(config)
     assert read.mcp.servers == ()
-    assert told == [
-        f"belongs to somebody else than table.json, so it is not read @ {found}"
-    ]
+    assert told == [f"has another owner than table.json, so it is not read @ {found}"]
 
 
 # -------------------------------------------------------------------- merging
@@ -709,7 +707,7 @@ def test_nothing_is_started_that_nobody_agreed_to(tmp_path: Path) -> None:  # D1
     assert asked == [("yes", "x"), ("no", "y")]
     assert [spec.name for spec in some.mcp.servers] == ["ours", "yes"]
     assert warnings == (
-        "'no' is left out: nobody has agreed to start it: ask Ann @ .mcp.json",
+        "'no' is left out: it is not agreed to yet: ask Ann @ .mcp.json",
     )
     everything, warnings = admitted(read, True, remedy="")
     assert [spec.name for spec in everything.mcp.servers] == ["ours", "yes", "no"]

@@ -105,8 +105,8 @@ def test_a_secret_goes_nowhere_else(token_url: str) -> None:
 def test_who_issues_tokens_is_not_asked_where_others_can_answer() -> None:
     url = "http://tools.example/mcp"
     assert problem(CREDENTIALS, url=url) == (
-        "auth.oauth needs a token_url or a url with https://: over http anybody on"
-        f" the way could name the one who gets the secret {PLACE}"
+        "auth.oauth needs a token_url or a url with https://: over http an"
+        f" attacker on the way could name the receiver of the secret {PLACE}"
     )
     # With a token_url nobody is asked.
     assert read(CREDENTIALS | {"token_url": "https://login.example/"}, url=url).oauth
@@ -142,7 +142,10 @@ def test_who_issues_tokens_is_not_asked_where_others_can_answer() -> None:
         ),
         (
             CREDENTIALS | {"scopes": "read"},
-            f"expected a list, got text {PLACE}.auth.oauth.scopes",
+            (
+                "expected a list, got text; write each line of scopes below it, after"
+                f" a dash: - … {PLACE}.auth.oauth.scopes"
+            ),
         ),
         (
             CREDENTIALS | {"scope": ["read"]},

@@ -340,7 +340,7 @@ async def test_nobody_and_nonsense_at_the_other_end_are_told(
 ) -> None:
     folder.mkdir(mode=0o700)
     address = folder / "1-0.sock"
-    with pytest.raises(ControlError, match="nobody answers at "):
+    with pytest.raises(ControlError, match="no answer at "):
         await ask(address, STATUS)
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(address))

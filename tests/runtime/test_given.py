@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from glyphoxa_trio import Config, ConfigError, aio, open_runtime, tool
+from glyphoxa_trio.aio.block import NotOnAsyncio
 from glyphoxa_trio.config import McpConfig, NpcConfig
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.runtime import NotOnTrio
@@ -120,3 +121,9 @@ def test_from_asyncio_mistakes_have_the_same_words(tmp_path: Path) -> None:
         asyncio.run(main(QUIET, tools=[plain]))
     with pytest.raises(ConfigError, match="expected a Config, the path of a file"):
         asyncio.run(main({"npcs": []}))
+
+
+async def test_aio_from_trio_names_the_way_for_trio() -> None:
+    with pytest.raises(NotOnAsyncio, match=r"glyphoxa_trio\.open_runtime from trio"):
+        async with aio.open_runtime(QUIET):
+            pass

@@ -991,7 +991,7 @@ async def test_in_code_only_what_the_configuration_names_is_started(
         assert [row.name for row in runtime.servers()] == ["seer"]
         left_out = [x.text for x in runtime.warnings if x.server == "configuration"]
         assert left_out == [
-            f"{name!r} is left out: nobody has agreed to start it:"
+            f"{name!r} is left out: it is not agreed to yet:"
             " open_runtime(approve_servers=...) decides @ .mcp.json"
             for name in ("theirs", "others")
         ]

@@ -143,5 +143,5 @@ def test_options_of_a_program_that_serves_are_those_of_the_command(
     with pytest.raises(SystemExit) as shown:
         serve("own", [nod], title="Nods", arguments=["--help"])
     assert shown.value.code == 0
-    assert "usage: own " in (help_of := capsys.readouterr().out)
+    assert "Usage: own " in (help_of := capsys.readouterr().out)
     assert "Nods" in help_of

@@ -107,6 +107,39 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {word}{hint}")
         return options
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help as the other commands of the program do."""
+        from rich.box import ROUNDED
+        from rich.console import Console
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        console = Console(file=file, highlight=False)
+        console.print(f"\n Usage: {self.prog} [OPTIONS]\n", markup=False)
+        if self.description:
+            console.print(f" {self.description}\n", markup=False)
+        for group in self._action_groups:
+            table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+            table.add_column(no_wrap=True, style="cyan")
+            table.add_column(no_wrap=True, style="yellow")
+            table.add_column()
+            for option in group._group_actions:
+                if option.help is not argparse.SUPPRESS:
+                    kind = "" if option.nargs == 0 else self._kind(option)
+                    told = (option.help or "") % vars(option)
+                    table.add_row(*map(Text, (option.option_strings[-1], kind, told)))
+            if table.row_count:
+                title = (group.title or "").capitalize()
+                panel = Panel(table, title=title, title_align="left", box=ROUNDED)
+                console.print(panel)
+
+    def _kind(self, option: argparse.Action) -> str:
+        """Return what follows an option."""
+        if isinstance(option.metavar, str):
+            return option.metavar
+        return "|".join(option.choices) if option.choices else option.dest.upper()
+
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
