@@ -1,7 +1,7 @@
-"""NPCs with tools that never hold the table longer than their latency tier allows.
+"""NPCs with tools that never make the players wait longer than their tier allows.
 
-The dozen names an embedder needs. Importing this imports neither the MCP SDK,
-nor an HTTP client, nor a YAML reader: those come when they are used.
+This module has the dozen names an embedder needs. Importing it imports neither the MCP
+SDK, nor an HTTP client, nor a YAML reader: those are imported when they are used.
 """
 
 from importlib import import_module
@@ -40,7 +40,7 @@ _HOME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: who wants one room does not pay for all."""
+    """Import a name at its first use, so that unused rooms are not imported."""
     if name == "__version__":
         from importlib.metadata import version
 

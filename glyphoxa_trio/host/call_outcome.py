@@ -1,6 +1,6 @@
-"""What a call on its way is, and how each way of ending reads as an `Outcome` (D6).
+"""Pending calls, and the `Outcome` that follows from each way a call can end.
 
-Pure: no clock, no tasks. ``now`` is on trio's clock.
+Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class PendingCall:
-    """One call on its way through a fan-out.
+    """One call in progress in a fan-out.
 
-    ``flown`` is true once its handler was started, for it or for an identical
-    call that it joined: from then on it may have had an effect. ``reader`` returns the
-    name of the tool that reads what an answer links to, if the caller has one.
-    ``goes_on`` is true if its turn does not wait for it and it may finish, ``pending``
-    if that is because the turn's time was up. ``in_vain``: it is known to take
-    longer than it can be waited for. ``begun_as`` is its flight until its landing is
-    awaited, ``seat`` what it must acquire before it may have a flight.
-    ``failed`` is how its tool failed while a tool of another server was still asked;
+    ``flown`` is true once its handler was started, for it or for an identical call that
+    it joined: from then on it may have had an effect. ``reader`` returns the name of
+    the tool that reads linked resources, if the caller has one. ``goes_on`` is true if
+    its turn does not wait for it and it may finish, ``pending`` if the reason is that
+    the turn's time was up. ``in_vain``: its expected duration is longer than the time
+    it can be waited for. ``begun_as`` is its shared task until the result is awaited,
+    ``seat`` the semaphore that it must acquire before it may have one. ``failed`` is
+    the error of its tool, if the tool of another server was still running then;
     ``answered_by`` is that other tool, if it answered.
     """
 
@@ -70,11 +70,11 @@ class PendingCall:
     answered_by: str | None = None
 
     def resolve(self, listing: CatalogueEntry | None) -> None:
-        """This is the tool that it names, or none."""
+        """Set the tool that the call names, or None if there is none."""
         self.listing = listing
 
     def begin(self, now: float) -> None:
-        """It comes to the gate, perhaps once more."""
+        """Note when the call comes to the gate, perhaps for the second time."""
         self.begun = now
         self.seat = self.begun_as = None
 
@@ -97,16 +97,16 @@ class PendingCall:
         self.begun_as = begun
 
     def hand_over(self) -> Any:
-        """Its flight, for whoever awaits the landing, or leaves."""
+        """Hand its shared task to the caller, which awaits its result or leaves it."""
         begun, self.begun_as = self.begun_as, None
         return begun
 
     def learn(self, failed: outcome.Maybe[Any] | None, answered_by: str | None) -> None:
-        """What has become of its tool, and of another one that was asked as well."""
+        """Note the error of its tool, and the other tool that answered, if any."""
         self.failed, self.answered_by = failed, answered_by
 
     def cut(self, *, pending: bool) -> None:
-        """The turn's time was up."""
+        """Note that the turn's time is up."""
         self.pending = pending
 
     def go_on(self) -> None:
@@ -132,7 +132,7 @@ def answered(
     cached: bool = False,
     shared: bool = False,
 ) -> Outcome:
-    """The tool answered: yes or no."""
+    """Return the outcome of a call that the tool answered, with success or refusal."""
     assert slot.listing is not None
     definition = slot.listing.definition
     # The reader of this server cannot read the links of another one.
@@ -163,7 +163,7 @@ def to_outcome(
     cached: bool = False,
     shared: bool = False,
 ) -> Outcome:
-    """A landed flight, or a kept one: what its handler returned or raised."""
+    """Return the outcome of a finished task, or a cached one: a value or an error."""
     try:
         match result:
             case outcome.Value(value):
@@ -194,9 +194,9 @@ def to_outcome(
 
 
 def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> Outcome:
-    """No answer in time; without ``limit`` it is the tool's or its server's own.
+    """Return the outcome of a timeout; without ``limit`` that of the tool or server.
 
-    If the tool has failed, and another one had no answer, that is what is known.
+    If the tool has failed, and another one gave no answer, the failure is the outcome.
     """
     assert slot.listing is not None
     if slot.failed is not None:
@@ -223,7 +223,7 @@ def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> O
 
 
 def cut(slot: PendingCall, now: float) -> Outcome:
-    """The turn's time was up before this call had an outcome."""
+    """Return the outcome of a call that was running when the turn's time was up."""
     if slot.pending:
         return _end(
             slot,
@@ -244,7 +244,7 @@ def cut(slot: PendingCall, now: float) -> Outcome:
 
 
 def interrupted(slot: PendingCall, now: float) -> Outcome:
-    """The NPC was interrupted before this call had an outcome (D12a)."""
+    """Return the outcome of a call whose NPC was interrupted before it had one."""
     message = "interrupted; it goes on by itself" if slot.goes_on else "interrupted"
     return _end(slot, Status.CANCELLED, now, message=message, no_answer=True)
 
@@ -261,7 +261,7 @@ def _end(
     no_answer: bool = False,
     **more: Any,
 ) -> Outcome:
-    """``no_answer``: it may have run, and what it did is not known."""
+    """Build the outcome; ``no_answer``: it may have run, with unknown effect."""
     listing = slot.listing
     unknown = (
         no_answer

@@ -1,13 +1,12 @@
-"""Every tool call there is goes through here, and leaves as one `Outcome`.
+"""The executor, which runs every tool call and returns an `Outcome` for each.
 
-gate → arguments → cache → breaker → flight → outcome → observation (D3 to D7);
-a flight that takes long may become two (`hedging`).
+A call goes through gate, arguments, cache, breaker, shared task, outcome and
+observation, in this order. A task that takes long may get a second one (`hedging`).
 
-The caller owns the deadline; the handler runs as a flight in the host's
-nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
-calls with side effects on one tool group run in call order, all others in
-parallel. Above 300 lines, because that order is the promise, and reads best in one
-place.
+The caller owns the deadline. The handler runs as a shared task in the host's nursery,
+so that it cannot delay the caller, whatever it does. Within one fan-out, calls with
+side effects on one tool group run in call order, all others in parallel. Above 300
+lines, because that order is what the module guarantees, and it reads best in one place.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ from .hedging import Hedging, HedgingStatistics
 from .search import SEARCHING, VisibleTools
 from .speculative_calls import SpeculativeCalls, may_go_ahead
 
-# When a call ends at the latest that goes on after its turn, if neither its tool nor
-# its server has a limit. Seconds.
+# The latest end of a call that goes on after its turn, if neither its tool nor its
+# server has a limit; in seconds after its start.
 LONGEST_FLIGHT = 30.0
 
-# Tools that are shown again within this time are shown in the same turn. Seconds.
+# Tools that are hidden again within this time are hidden in the same turn. Seconds.
 _A_MOMENT = 1.0
 
 _NO_MORE_CALLS = "no more calls are made in this turn"
@@ -66,31 +65,30 @@ _REPEATED = (
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """On whose behalf calls run, and what the turn allows.
+    """The NPC on whose behalf calls run, and the limits of its turn.
 
     Args:
-      still: what is left of ``grant`` and ``tier`` when a call's turn comes, which
-        may be long after the fan-out began (D16); None is all of it.
-      max_calls: how many calls of one response are run (D4).
-      unknown_effects: calls of this turn whose effect is unknown, by key and
-        canonical arguments: an identical one is refused (D6). The executor adds
-        to it.
+      still: returns what remains of ``grant`` and ``tier`` when a call starts, which
+        may be long after the fan-out began; None is all of it.
+      max_calls: the number of calls of one response that are run.
+      unknown_effects: calls of this turn whose effect is unknown, by key and canonical
+        arguments: an identical one is refused. The executor adds to it.
       pending: calls of this conversation that may change something and go on after
         their turn's time was up, or after an interruption, by key and canonical
         arguments, until their result was told: an identical one is refused. The
         executor adds to it; the code that tells the result removes them.
-      longest: a call that outlasts its turn goes on, for at most so many seconds after
-        it began; one that is known to outlast it is not waited for at all. With None
-        only calls that may write go on, of tools on trial.
-      approved: ids of the calls that an approver said yes to (D13a).
-      showing: what the model of this round was shown; None is everything.
-      ahead: calls of this response that were begun before the turn.
-      on_start: a call passed the gate and begins. Given the index of the call.
-      on_outcome: every call's end, once each, also when the fan-out is
-        interrupted. Given the index of the call.
-      on_left: a call goes on after an interruption, or after its turn's time was up.
-        Given the call, and the key of its tool.
-      on_late: the end of such a call. None of these may block.
+      longest: a call that outlasts its turn goes on, for at most this many seconds
+        after its start; a call that is expected to outlast the turn is not waited for
+        at all. With None only calls that may write go on, of tools on trial.
+      approved: ids of the calls that an approver said yes to.
+      showing: the tools that the model of this round can see; None is all.
+      ahead: calls of this response that were started before the turn.
+      on_start: called with the index of a call that passed the gate and starts.
+      on_outcome: called with the index and the outcome of every call, once each, also
+        when the fan-out is interrupted.
+      on_left: called with a call, and the key of its tool, when it goes on after an
+        interruption or after its turn's time was up.
+      on_late: called with the outcome of such a call. No callback may block.
     """
 
     grant: Grant
@@ -117,12 +115,12 @@ class Caller:
 
     @property
     def rights(self) -> tuple[Grant, Tier]:
-        """What is permitted at this moment."""
+        """The grant and the tier at this moment."""
         return (self.grant, self.tier) if self.still is None else self.still()
 
 
 class RunsCalls(Protocol):
-    """Runs the calls of one response: `ToolHost.fan_out`, or what stands before it."""
+    """The function that runs one response's calls: `ToolHost.fan_out` or a wrapper."""
 
     async def __call__(
         self,
@@ -145,7 +143,7 @@ class ExecutorStatistics:
 
 
 class _GateRefused(Exception):
-    """Carries a refusal to the one place that turns it into an outcome."""
+    """A refusal on its way to the one place that turns it into an outcome."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.text)
@@ -154,15 +152,15 @@ class _GateRefused(Exception):
 
 @attrs.define(eq=False)
 class Executor:
-    """Shows tools and runs calls, both through the one gate."""
+    """The owner of the gate, through which tools are both shown and called."""
 
     _nursery: trio.Nursery
     _catalogue: Catalogue
     _attempts: Attempts
     _approvals: Approvals = attrs.field(factory=Approvals)
     _hedging: Hedging | None = None
-    # Told of tools hidden because they were slow, and of the seconds that NPCs had
-    # turns without them.
+    # Called with tools hidden for being slow, and the seconds that NPCs had turns
+    # without them.
     _tell_missed: Callable[[tuple[str, ...], float], None] = lambda keys, seconds: None
     _missed_at: dict[str, float] = attrs.field(factory=dict, init=False)
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
@@ -171,14 +169,14 @@ class Executor:
     def visible(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> tuple[CatalogueEntry, ...]:
-        """The tools a model may be shown now, in the catalogue's stable order."""
+        """Return the tools that a model may see now, in the catalogue's order."""
         explained = self.explain(grant, tier=tier, remaining=remaining, whose=whose)
         return tuple(listing for listing, no in explained if no is None)
 
     def explain(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> list[tuple[CatalogueEntry, Refusal | None]]:
-        """Every tool, and why it may not be shown, if it may not."""
+        """Return every tool, with the reason why it may not be shown, if any."""
         explained: list[tuple[CatalogueEntry, Refusal | None]] = []
         missed: list[str] = []
         for listing in self._catalogue.current.listings:
@@ -192,7 +190,7 @@ class Executor:
         return explained
 
     def candidates(self) -> list[tuple[CatalogueEntry, Candidate]]:
-        """Every tool as the gate would look at it now. Does not count as a turn."""
+        """Return every tool as the gate sees it now. Does not count as a turn."""
         return [
             (x, self._candidate(x, NOBODYS)) for x in self._catalogue.current.listings
         ]
@@ -205,21 +203,21 @@ class Executor:
         deadline: float,
         remaining: float | None = None,
     ) -> list[Outcome]:
-        """Run the calls of one model response; one outcome each, in call order.
+        """Run the calls of one model response; return an outcome each, in call order.
 
         Args:
-          deadline: on trio's clock. What finished before it is kept, the rest is
-            cancelled, at its server too, and ends as a timeout of the turn. Except for
+          deadline: on trio's clock. Results from before it are kept; the other calls
+            are cancelled, at their servers too, and time out with the turn. Except for
             a call of a tool on trial that may write, and for all if ``caller.longest``
-            says so: that ends as `Status.PENDING`, goes on, and its result comes late.
+            is set: that ends as `Status.PENDING`, goes on, and its result comes late.
           remaining: the turn's tool time that was left when the model was shown its
             tools, seconds; None is the time until ``deadline``.
 
-        Never raises for what a tool does. Cancelling it is an interruption: each
-        running call is treated by its policy (D12a), and its outcome goes to
+        It never raises because of an error in a tool. Cancelling it is an interruption:
+        each running call is treated by its tool's policy, and its outcome goes to
         ``caller.on_outcome`` alone.
         """
-        # An id that occurs twice says nothing of which call was approved.
+        # If two calls have one id, it is unknown which of them was approved.
         approved = caller.approved
         if approved:
             often = Counter([call.id for call in calls])
@@ -246,7 +244,7 @@ class Executor:
         fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
             remaining = deadline - trio.current_time()
-        queues: dict[str, _QueuePlace] = {}  # for the seats of tools on trial
+        queues: dict[str, _QueuePlace] = {}  # for permits of tools on trial
 
         def begin(
             slot: PendingCall, left: float, seat: trio.Semaphore | None = None
@@ -270,8 +268,8 @@ class Executor:
                 await place.wait()
                 await seat.acquire()
                 place.over()
-                # The call that gave the seat back has just sent its sample to the
-                # calibrator. This call waits until that has moved the estimate.
+                # The call that released the permit has just sent its sample to the
+                # calibrator. Wait here until the calibrator has updated the estimate.
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 begin(slot, fan.deadline - trio.current_time(), seat)
             if slot.begun_as is not None:
@@ -283,14 +281,14 @@ class Executor:
 
         turns = self._write_turns(slots, caller)
         try:
-            await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
-            # All calls that wait for no other one are admitted here, in call order and
+            await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
+            # All calls that wait for no other call are admitted here, in call order and
             # in one step, with the time that was left when the round began.
             for slot in slots:
                 if slot.index not in turns or not turns[slot.index].waits:
                     begin(slot, remaining)
             if len(slots) == 1 and slots[0].begun_as is not None:
-                # The usual case: it waits for its landing and for nothing else.
+                # The usual case, one call: it only has to wait for its result.
                 (slot,) = slots
                 end = await self._await_landing(slot, fan, caller)
                 if end is not None:
@@ -308,11 +306,11 @@ class Executor:
     def ahead(
         self, caller: Caller, *, remaining: float, until: float
     ) -> SpeculativeCalls:
-        """The calls of a response that a turn of ``caller`` may make later.
+        """Return a holder for speculative calls, which ``caller`` may make later.
 
         Args:
           remaining: what will be left of its tool budget then, seconds.
-          until: when it has ended at the latest, on trio's clock.
+          until: the latest end of that turn, on trio's clock.
         """
         depart = partial(
             self._depart_ahead, caller=caller, remaining=remaining, until=until
@@ -322,10 +320,10 @@ class Executor:
     def _depart_ahead(
         self, slot: PendingCall, *, caller: Caller, remaining: float, until: float
     ) -> Attempt | None:
-        """Begin a call that no turn waits for yet; None if it has to wait for one.
+        """Start a call before its turn; return None if it would have to wait.
 
-        Through the same gate. What is known already, or on its way for somebody
-        else, is not begun a second time.
+        It goes through the same gate. A call whose result is cached, or which is in
+        flight for another caller, is not started again.
         """
         now = trio.current_time()
         try:
@@ -365,7 +363,7 @@ class Executor:
             ToolUnavailable,
             trio.WouldBlock,
         ):
-            return None  # if a turn makes this call, it will hear of it
+            return None  # a turn that makes this call will get the error
 
     def statistics(self) -> ExecutorStatistics:
         return ExecutorStatistics(
@@ -380,7 +378,7 @@ class Executor:
     def _write_turns(
         self, slots: list[PendingCall], caller: Caller
     ) -> dict[int, _QueuePlace]:
-        """Calls with side effects on one group wait for the one before (D3a)."""
+        """Queue calls with side effects on one group, each behind the one before."""
         turns: dict[int, _QueuePlace] = {}
         last: dict[str, _QueuePlace] = {}
         for slot in slots:
@@ -399,17 +397,17 @@ class Executor:
         fan: FanOut[None],
         seat: trio.Semaphore | None,
     ) -> Outcome | _Begun | trio.Semaphore:
-        """Bring one call through the gate to its flight, or to its outcome if that is
-        settled already.
+        """Bring one call through the gate to its shared task, or straight to its
+        outcome.
 
-        Returns a semaphore if its tool is on trial and enough calls of it are in the
-        air: acquire that first, then call this again with it as ``seat``.
+        Returns a semaphore if its tool is on trial and enough calls of it are in
+        flight: acquire that first, then call this again with it as ``seat``.
         """
         now = trio.current_time()
         slot.begin(now)
         taken = seat
         try:
-            # What may go on has all the time there is, whoever waits for it.
+            # A call that may go on has unlimited time, even if the turn does not.
             left = remaining if caller.longest is None else math.inf
             listing = self._admit(slot, caller, left, calling=True)
             slot.expect(in_vain=left > remaining < listing.estimate.seconds)
@@ -475,11 +473,11 @@ class Executor:
             no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
             return call_outcome.refused(slot, no_, now)
         finally:
-            if taken is not None:  # it was not needed after all
+            if taken is not None:  # it was not needed
                 taken.release()
         slot.leave_queue()
         booking.add_waiter()
-        if caller.ahead is not None:  # now that this call waits for the flight itself
+        if caller.ahead is not None:  # this call is a waiter itself now
             caller.ahead.let_go(slot)
         if caller.on_start is not None:
             caller.on_start(slot.index, listing)
@@ -509,7 +507,7 @@ class Executor:
             raise
 
     def _abandon(self, slot: PendingCall) -> None:
-        """Leave the flight of a call whose landing is not awaited yet."""
+        """Release the shared task of a call whose result is not awaited yet."""
         begun = slot.hand_over()
         if begun is not None:
             begun.booking.release(None)
@@ -517,10 +515,10 @@ class Executor:
     async def _await_landing(
         self, slot: PendingCall, fan: FanOut[None], caller: Caller
     ) -> Outcome | None:
-        """Wait as one passenger among several, to the tool's own limit at most.
+        """Wait for the result, as one waiter of several, up to the tool's own limit.
 
-        Returns None if the turn's time was up first and it does not go on, or raises
-        the cancellation.
+        Returns None if the turn's time was up first and the call does not go on; a
+        cancellation of the fan-out is raised.
         """
         begun = slot.hand_over()
         assert begun is not None
@@ -530,7 +528,7 @@ class Executor:
             booking.cut_at(slot.begun + caller.longest)
             if slot.in_vain:
                 awaited_until = slot.begun
-        # What leaving early says of the tool: nothing, if nobody's time was up.
+        # The sample of a tool that is left early: none, unless some time was up.
         early: SampleKind | None = None
         try:
             while True:
@@ -563,8 +561,8 @@ class Executor:
     def _leave_behind(
         self, slot: PendingCall, time_is_up: bool, booking: HedgedCall, caller: Caller
     ) -> SampleKind | None:
-        """The turn waits for this call no more, since its ``time_is_up``, or since it
-        was interrupted; what that says of the tool."""
+        """Stop waiting in the turn, because its ``time_is_up`` or it was interrupted;
+        return the sample to record, if any."""
         listing = booking.first.listing
         definition = listing.definition
         early: SampleKind | None = None
@@ -587,7 +585,7 @@ class Executor:
     async def _finish(
         self, slot: PendingCall, booking: HedgedCall, caller: Caller
     ) -> None:
-        """Wait for the end of a call that its turn does not wait for any more."""
+        """Wait for the end of a call that its turn no longer waits for."""
         end: Outcome | None = None
         early: SampleKind | None = None
         limit = _whose_limit(booking, caller)
@@ -626,7 +624,11 @@ class Executor:
         *,
         calling: bool = False,
     ) -> CatalogueEntry:
-        """The tool that the call names, if the gate lets it through."""
+        """Return the tool that the call names, if the gate permits it.
+
+        Raises:
+          _GateRefused: if there is no such tool, or the gate refuses it.
+        """
         if slot.index >= caller.max_calls:
             raise _GateRefused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
@@ -653,17 +655,17 @@ class Executor:
         if no is not None:
             raise _GateRefused(no)
         if not slot.approved and not self._is_approved(listing, grant):
-            # It was shown because somebody could be asked; nobody said yes.
+            # It was shown because a person could be asked, but none has said yes.
             text = f"{listing.exposed} was not approved"
             raise _GateRefused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
 
     def _reader(self, listing: CatalogueEntry, caller: Caller) -> str | None:
-        """The exposed name of the tool that reads the resources of the same server;
+        """Return the exposed name of the tool that reads the same server's resources;
         None if there is none, or the caller may not use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
         reading = self._catalogue.current.by_key.get(key)
-        # Another tool of that name is the server's own, and does what it likes.
+        # Another tool of that name is the server's own and may do anything.
         if reading is None or not reading.tool.reads_resources:
             return None
         grant, tier = caller.rights
@@ -672,10 +674,11 @@ class Executor:
         return reading.exposed if no is None else None
 
     def _permits(self, caller: Caller, end: float, listing: CatalogueEntry) -> bool:
-        """Whether a tool that the model did not name may answer its call until then.
+        """Return True if a tool that the model did not name may answer its call until
+        ``end``.
 
-        Nobody was asked about it, so a yes to the call is none to this; nor was it
-        shown, and need not be.
+        The approval of the call is not an approval of this tool, since no person was
+        asked about it. The tool need not have been shown to the model.
         """
         grant, tier = caller.rights
         remaining = end - trio.current_time()
@@ -691,7 +694,7 @@ class Executor:
         )
 
     def _is_approved(self, listing: CatalogueEntry, grant: Grant) -> bool:
-        """Whether the tool may be called without asking a person."""
+        """Return True if the tool may be called without asking a person."""
         return listing.key in self._approvals.agreed or grant.approves(
             listing.definition, listing.exposed
         )
@@ -716,7 +719,7 @@ class Executor:
         )
 
     def _missed(self, hidden: Iterable[str]) -> None:
-        """Tell of the tools that are hidden from an NPC now because they were slow."""
+        """Report the tools that are hidden from an NPC now for being slow."""
         now = trio.current_time()
         due: dict[float, list[str]] = {}
         for key in hidden:
@@ -732,7 +735,7 @@ class Executor:
 
 @attrs.frozen
 class _Begun:
-    """A call that flies, and whether it shares the flight of an identical one."""
+    """A started call; ``shared`` if it joined the task of an identical one."""
 
     booking: HedgedCall
     shared: bool
@@ -758,8 +761,8 @@ class _QueuePlace:
 
 
 def _was_slow(listing: CatalogueEntry, no: Refusal) -> bool:
-    """Whether the tool is refused because of what was measured of it, or because it
-    held the loop, and waits to be tried again."""
+    """Return True if the tool is refused because of its measurements, or because it
+    blocked the loop, and waits for a trial."""
     if no.reason is Reason.HOLDS_LOOP:
         return True
     hidden = listing.estimate.next_trial is not None
@@ -767,13 +770,13 @@ def _was_slow(listing: CatalogueEntry, no: Refusal) -> bool:
 
 
 def _whose_limit(booking: HedgedCall, caller: Caller) -> Limit | None:
-    """Whose the limit of a call is; None is the tool's own, or its server's."""
+    """Return whose limit cuts the call; None is the tool's own, or its server's."""
     shorter = booking.until < booking.first.own_deadline
     return Limit.HOST if caller.longest is not None and shorter else None
 
 
 def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
-    """When a call that starts now is cut at the latest, whoever waits for it."""
+    """Return the latest end of a call that starts now, for any number of waiters."""
     definition = listing.definition
     own = now + definition.own_limit
     if definition.interruption is OnInterrupt.CANCEL and not definition.cacheable:

@@ -1,8 +1,9 @@
-"""One caller's wait for the answer to its call: in one flight, or later in two (D12).
+"""The hedged call: one caller's wait for an answer, from one attempt or two.
 
-The first answer counts, and a no of the tool is one. A failure is none while the other
-attempt still flies. Both attempts end inside the limits of the call that was made:
-its turn's, its tool's, its server's.
+If the first attempt is slow, a second one may be started at another server. The first
+answer counts, and a refusal by the tool is an answer. A failure does not count while
+the other attempt is in flight. Both attempts end within the limits of the call that
+was made: its turn's, its tool's, its server's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .attempts import Attempt, Attempts, classify
 
 
 class Second(Protocol):
-    """What a booking needs of whoever has made a second attempt (`hedging`)."""
+    """The methods of `hedging` that a hedged call uses once it has two attempts."""
 
     async def one_landed(self, *flights: SharedTask[Any]) -> None: ...
     def reckon(self, second: Attempt, *, won: bool) -> None: ...
@@ -34,16 +35,16 @@ class Second(Protocol):
 
 @attrs.define(eq=False)
 class HedgedCall:
-    """One caller's wait for the answer to its call. `add_waiter` first, `leave` last.
+    """One caller's wait for its call. Call `add_waiter` first, `release` last.
 
-    ``until`` is the own limit of the tool that was called, on trio's clock; it holds
-    for whoever else is asked, also when that tool has failed. ``answered_by`` is the
-    key of another tool, if that one's answer counts, and ``failed`` how the tool that
-    was called has failed while another is waited for.
+    ``until`` is the limit of the tool that was called, on trio's clock; it holds for
+    the other tool too, even after the first one has failed. ``answered_by`` is the key
+    of the other tool, if its answer counts; ``failed`` is the error of the tool that
+    was called while the other one is still waited for.
 
     Args:
-      second_from: when ``ask_also`` is asked for a second attempt, if by then the
-        first has not landed.
+      second_from: the time, on trio's clock, at which ``ask_also`` is called for a
+        second attempt if the first has no result by then.
     """
 
     _attempts: Attempts
@@ -66,8 +67,8 @@ class HedgedCall:
         self._limit = self.until
 
     def extended(self) -> bool:
-        """Whether there is more time after all, as `Attempt.extended` says."""
-        if self.first.flight.cancelled:  # at its limit, before anybody waited for it
+        """Move ``until`` to `Attempt.extended`; return True if that is later."""
+        if self.first.flight.cancelled:  # at its limit, before it had a waiter
             return False
         until = self.first.extended(self._limit)
         if until <= max(self._limit, trio.current_time()):
@@ -76,24 +77,24 @@ class HedgedCall:
         return True
 
     def bound(self, seconds: float) -> None:
-        """Give it a limit that is not its own, from when the first attempt began."""
+        """Limit the call to ``seconds`` after the start of its first attempt."""
         self.until = self.first.started + seconds
 
     def cut_at(self, latest: float) -> None:
-        """Wait no longer than until then."""
+        """Wait no longer than until ``latest``, on trio's clock."""
         self.until = min(self.until, latest)
 
     def add_waiter(self) -> None:
         self.first.flight.add_waiter()
 
     def wait_for_what_flies(self) -> None:
-        """Nobody is kept waiting any more: start no second attempt."""
+        """Start no second attempt, since no turn waits for the call any longer."""
         self._second_from = math.inf
 
     async def settled(self) -> outcome.Maybe[Any]:
-        """How the call ended, by whichever attempt counts. Do not unwrap it.
+        """Wait for the result of the attempt that counts. Do not unwrap it.
 
-        Cancelling the wait does nothing to the attempts, and it may be begun again.
+        Cancelling the wait leaves the attempts running; it may be called again.
         """
         first = self.first.flight
         if self._second is None and self._second_from < math.inf:
@@ -126,7 +127,7 @@ class HedgedCall:
                 self.answered_by = second.listing.key
                 hedging.reckon(second, won=True)
                 return result
-        # It failed, or met its own limit: from here on as if there had been none.
+        # It failed, or reached its own limit: go on as if it had not been started.
         self._second = None
         own_limit = trio.current_time() >= second.own_deadline
         self._attempts.leave(second, SampleKind.TIMEOUT if own_limit else None)
@@ -134,11 +135,11 @@ class HedgedCall:
         return await first.flight.settled()
 
     def release(self, early: SampleKind | None) -> None:
-        """Get off.
+        """Stop waiting for both attempts.
 
         Args:
-          early: what it says of the tool if that ends the first attempt, and no
-            answer of the second has: its own limit, the turn's, or nothing.
+          early: the sample to record if this ends the first attempt and the second has
+            not answered: a timeout at the own limit, censored at the turn's, or None.
         """
         first, second, hedging = self.first, self._second, self._hedging
         if second is None or hedging is None:
@@ -155,7 +156,7 @@ class HedgedCall:
 
 
 def _is_answer(result: outcome.Maybe[Any]) -> bool:
-    """Whether the tool said yes or no; a no that says nothing is a failure here."""
+    """Return True for a result or a tool's error, unless the error says nothing."""
     match result:
         case outcome.Error(AnswerUnusable()):
             return False
