@@ -1,4 +1,4 @@
-"""What was cancelled and does not stop: it is counted until it does."""
+"""Lingering tasks: those that were cancelled and have not stopped yet, counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 
 @attrs.define(eq=False)
 class LingeringTasks:
-    """What was cancelled and has not stopped, with the time of cancelling."""
+    """The cancelled tasks that have not stopped, with the times of cancelling."""
 
     by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
     _on_stopped: Callable[[Hashable], None] | None = None
@@ -40,10 +40,10 @@ class LingeringTasks:
 
 @attrs.define(eq=False)
 class ThreadToken:
-    """The limiter of one thread: trio gives it back when the thread has ended.
+    """The limiter of one thread, which trio releases when the thread has ended.
 
-    That is later than the flight's landing when the thread was abandoned, so it
-    is what tells a lingering thread from a finished one.
+    If the thread was abandoned, that is later than the end of its shared task, so the
+    token distinguishes a lingering thread from a finished one.
     """
 
     _own: trio.CapacityLimiter

@@ -1,12 +1,12 @@
-"""Work that runs in its owner's nursery while callers come and go (D3a).
+"""Shared tasks: work in its owner's nursery, for which any number of callers wait.
 
-Foreign code may shield itself or sit in a thread that ignores cancellation.
-Run here, it cannot hold a caller: the caller waits for the flight's landing as
-long as it likes and leaves when it likes. A flight is cancelled when its last
-passenger leaves; one that does not stop then is *lingering*, counted under its
-key, and beyond a bound nothing more is launched under that key.
+Foreign code may shield itself from cancellation, or run in a thread that ignores it.
+Run here, it cannot block a caller: a caller waits for the task's result as long as it
+likes, and leaves when it likes. A task is cancelled when its last waiter leaves; one
+that does not stop then is *lingering*. Lingering tasks are counted by key, and beyond a
+limit no more tasks are started for that key.
 
-Above 300 lines, because the ways in which a flight can begin and end are read together.
+Above 300 lines, because the ways in which a task starts and ends are read together.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Leave = Callable[[], None]
 
 
 class SharedTaskEnded(Exception):
-    """The work wanted to end more than itself; no error on purpose, but a bug."""
+    """The work raised an exception that would end more than itself, which is a bug."""
 
 
 class SharedTaskCancelled(GlyphoxaError):
-    """The flight has no result: nobody waited, or its owner was cancelled."""
+    """The task has no result: its last waiter left, or its owner was cancelled."""
 
 
 @attrs.define(eq=False)
 class SharedTask(Generic[R]):
-    """One piece of work in the air, with the passengers who wait for it."""
+    """One piece of running work, with the number of callers that wait for it."""
 
     key: Hashable
     started: float
@@ -48,17 +48,17 @@ class SharedTask(Generic[R]):
     _stop: Leave = attrs.field(init=False)
     _passengers: int = attrs.field(default=0, init=False)
     _cancelled: bool = attrs.field(default=False, init=False)
-    # Who sleeps until it lands, in order. A `trio.Event` takes longer to wake them.
+    # Tasks that sleep until it has ended, in order. Waking a `trio.Event` is slower.
     _waiting: dict[trio.lowlevel.Task, None] = attrs.field(factory=dict, init=False)
     _result: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
     _down: bool = attrs.field(default=False, init=False)
 
     def add_waiter(self) -> None:
-        """Count as a passenger until `leave`."""
+        """Count one more waiter, until it calls `release`."""
         self._passengers += 1
 
     def release(self) -> bool:
-        """Stop being a passenger; the last one out cancels a flight in the air.
+        """Count one waiter less; the last one cancels a task that is still running.
 
         Returns True if this cancelled it.
         """
@@ -76,15 +76,14 @@ class SharedTask(Generic[R]):
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody waits: there is nothing to join any more."""
+        """True once its last waiter has left, so that it cannot be joined."""
         return self._cancelled
 
     async def result(self) -> R:
-        """The result of the work, or its exception. Board first.
+        """Return the result of the work, or raise its exception; `add_waiter` first.
 
-        Cancelling the wait does nothing to the flight: that is `leave`'s.
-        """
-        # Not `unwrap`, which may be done once only: there may be more passengers.
+        Cancelling the wait does not cancel the task: only `release` does."""
+        # Not `unwrap`, which may be called only once: there may be more waiters.
         match await self.settled():
             case outcome.Error(error):
                 raise error
@@ -93,7 +92,7 @@ class SharedTask(Generic[R]):
                 return result
 
     async def settled(self) -> outcome.Maybe[R]:
-        """As `result`, the result or exception as a value. Do not unwrap it."""
+        """Return the result or exception as a value. Do not unwrap it."""
         if self._down:
             await trio.lowlevel.checkpoint()
         else:
@@ -117,14 +116,14 @@ class SharedTask(Generic[R]):
 
 @attrs.define(eq=False)
 class TaskResult(Generic[R]):
-    """How work that needs no task of its own ends: it calls one of these two, once."""
+    """The end of work that needs no task of its own: it calls one method, once."""
 
     _flights: SharedTasks
     _flight: SharedTask[R]
     _on_landed: OnLanded[R] | None
 
     def set(self, result: outcome.Maybe[R]) -> None:
-        """It has ended. What comes for a flight that was cancelled is dropped."""
+        """Set the result. A result for a cancelled task is dropped."""
         flight = self._flight
         if flight.done:
             return
@@ -134,14 +133,14 @@ class TaskResult(Generic[R]):
         self._flights._end(flight)
 
     def continue_with(self, work: Callable[[], Awaitable[R]]) -> None:
-        """It needs a task after all."""
+        """Run ``work`` in a task after all."""
         if not self._flight.done:
             self._flights._go(self._flight, work, (), self._on_landed)
 
 
 @attrs.frozen(kw_only=True)
 class SharedTaskStatistics:
-    """``flying`` counts what is in the air; ``lingering`` is by key."""
+    """Counts of shared tasks: ``flying`` are running now; ``lingering`` is by key."""
 
     launched: int
     flying: int
@@ -150,15 +149,15 @@ class SharedTaskStatistics:
 
 @attrs.define(eq=False)
 class SharedTasks:
-    """Everything in the air over one nursery.
+    """All shared tasks of one nursery.
 
     Args:
-      lingering_limit: how many flights of one key may ignore their
+      lingering_limit: the number of tasks of one key that may ignore their
         cancellation before `start` refuses that key.
-      grace: seconds that a cancelled flight may take to stop before it counts
-        as lingering.
-      threads: how many blocking functions may run at once.
-      threads_per_key: how many of one key; more of them wait, so that one that
+      grace: seconds that a cancelled task may take to stop before it counts as
+        lingering.
+      threads: the number of blocking functions that may run at once.
+      threads_per_key: the number for one key; more of them wait, so that a tool that
         hangs does not take every thread.
     """
 
@@ -181,9 +180,9 @@ class SharedTasks:
         self._seats = trio.CapacityLimiter(self.threads)
 
     def when_lingering_stops(self, told: Callable[[Hashable], None]) -> None:
-        """Tell ``told`` the key whenever something cancelled has really stopped.
+        """Have ``told`` called with the key of each cancelled task when it has stopped.
 
-        Until then it may still have done something.
+        Until then it may still have an effect.
         """
         self._strays.when_stopped(told)
 
@@ -197,15 +196,15 @@ class SharedTasks:
     ) -> SharedTask[R]:
         """Start ``await work(*args)`` in the owner's nursery.
 
-        An `Exception` raised by it belongs to the passengers. ``on_landed`` is
-        told of the result before they are, and not of a cancelled flight's end.
+        An `Exception` raised by it is for the waiters. ``on_landed`` is called with the
+        result before they get it; it is not called for a cancelled task.
 
         Args:
-          begin: begins the work without a task, if it can: returns what leaves it at
-            once, for good, or None if ``work`` is to be awaited instead.
+          begin: starts the work without a task, if possible: it returns a function that
+            ends the work at once, for good, or None if ``work`` must be awaited.
 
         Raises:
-          TooManyFlights: if so many under this key already ignore cancellation.
+          TooManyFlights: if too many tasks of this key already ignore cancellation.
         """
         lingering = self.lingering(key)
         if lingering >= self.lingering_limit:
@@ -232,7 +231,7 @@ class SharedTasks:
     ) -> SharedTask[R]:
         """Start ``function(*args)`` in a worker thread.
 
-        A cancelled flight lands at once; its thread lingers until it returns.
+        A cancelled task ends at once; its thread lingers until the function returns.
 
         Raises:
           TooManyFlights: as `start`.
@@ -242,11 +241,11 @@ class SharedTasks:
         )
 
     def lingering(self, key: Hashable) -> int:
-        """How many under ``key`` were cancelled and have not stopped."""
+        """Return the number of tasks of ``key`` that were cancelled and still run."""
         return self._strays.count(key, self.grace)
 
     def close(self) -> None:
-        """The owner's nursery is cancelled: end what has no task in it."""
+        """End the work that has no task, since the owner's nursery is cancelled."""
         self._closed = True
         for flight in tuple(self._taskless):
             flight._stop()
@@ -294,12 +293,12 @@ class SharedTasks:
         on_landed: OnLanded[R] | None,
     ) -> None:
         try:
-            # Around the scope: a cancelled work may fail as well, and what the
-            # scope leaves of such a group is an error like any other.
+            # Around the scope: cancelled work may fail as well, and the rest of such an
+            # exception group is an error like any other.
             try:
                 with scope:
                     flight._result = outcome.Value(await work(*args))
-            except BaseException as error:  # foreign code: its passengers judge it
+            except BaseException as error:  # foreign code: its waiters handle it
                 theirs, ours = _parted(error)
                 if theirs is not None:
                     flight._result = outcome.Error(theirs)
@@ -322,7 +321,7 @@ class SharedTasks:
                 function,
                 *args,
                 abandon_on_cancel=True,
-                # trio documents that anything with these two methods will do.
+                # As trio documents, any object with these two methods is accepted.
                 limiter=cast("trio.CapacityLimiter", seat),
             )
         except trio.Cancelled:
@@ -334,8 +333,8 @@ class SharedTasks:
 def _parted(
     error: BaseException,
 ) -> tuple[Exception | None, BaseException | None]:
-    """What the work itself raised, as an `Exception`, and what is not its to end with:
-    a Ctrl-C, and the cancellation of the nursery that it flies in."""
+    """Split an exception: the work's own error, as an `Exception`, and the rest, which
+    the work must not end with: a Ctrl-C, and the cancellation of the nursery."""
     kind = type(error)  # not `isinstance`, which asks the error itself
     if issubclass(kind, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[Any]", error)
@@ -357,7 +356,7 @@ def _parted(
         if trio.current_effective_deadline() == -math.inf:
             return None, error
         return SharedTaskEnded("it raised a cancellation that nobody asked for"), None
-    # What ends a program, or a generator, must not, from within a tool, end its host.
+    # An exception that ends a program, or a generator, must not end the host.
     text = kind.__name__
     try:
         if isinstance(error, Exception) and error.__class__ is kind:
