@@ -53,7 +53,7 @@ def said(error: BaseException, most: int = 500) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException:  # foreign code again
-        return f"{name}, which cannot say what is wrong"
+        return f"{name}, whose text cannot be read"
 
 
 def words(error: BaseException, most: int = 2**14) -> str:

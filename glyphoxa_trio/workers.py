@@ -79,7 +79,7 @@ class Workers:
           WorkersBusy: if too many tasks wait already.
         """
         if self._seats.statistics().tasks_waiting >= self.waiting:
-            raise WorkersBusy("too much waits for the worker processes")
+            raise WorkersBusy("too many tasks wait for the worker processes")
         async with self._seats:
             worker = self._free_one() or await self._started()
             try:

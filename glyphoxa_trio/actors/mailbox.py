@@ -262,7 +262,7 @@ def spawn(
       TypeError: for ``restart`` without ``on_event``: a crash would go unnoticed.
     """
     if restart is not None and on_event is None:
-        raise TypeError("spawn(restart=...) needs on_event=: who hears of a crash?")
+        raise TypeError("spawn(restart=...) needs on_event=, to report a crash")
     label = name if name is not None else str(getattr(body, "__name__", body))
     send, receive = trio.open_memory_channel[Call[A]](capacity)
     stopped = trio.Event()

@@ -341,7 +341,7 @@ def _parted(
         parts = [_parted(inner) for inner in group.exceptions]
         own = [theirs for theirs, _ in parts if theirs is not None]
         rest = [ours for _, ours in parts if ours is not None]
-        left = BaseExceptionGroup("what ends a flight", rest) if rest else None
+        left = BaseExceptionGroup("the end of a shared task", rest) if rest else None
         match own:
             case []:
                 return None, left
@@ -355,7 +355,7 @@ def _parted(
     if issubclass(kind, trio.Cancelled):
         if trio.current_effective_deadline() == -math.inf:
             return None, error
-        return SharedTaskEnded("it raised a cancellation that nobody asked for"), None
+        return SharedTaskEnded("it raised a cancellation without being cancelled"), None
     # An exception that ends a program, or a generator, must not end the host.
     text = kind.__name__
     try:

@@ -28,7 +28,7 @@ def tell(callback: Callable[..., object], *args: Any) -> None:
         if name not in _failed and len(_failed) < _MOST:
             _failed.add(name)
             _log.error(
-                "the callback %s failed, and is told further; what it raises later is"
+                "the callback %s failed; it is called again, but its later errors are"
                 " not logged: %s",
                 name,
                 said(error),

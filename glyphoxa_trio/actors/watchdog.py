@@ -165,7 +165,7 @@ class Watchdog:
         try:
             self._watch()
         except Exception:  # else the thread would end unnoticed; the steps go on
-            _log.exception("nobody watches the event loop any more")
+            _log.exception("the watchdog of the event loop has failed")
 
     def _watch(self) -> None:
         due, seen, quiet = time.perf_counter(), self._step, 0.0

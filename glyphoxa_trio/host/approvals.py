@@ -208,7 +208,7 @@ class Approvals:
         """
         now = self._offered.get(key)
         if now is None or (seen is not None and first_line(seen) != first_line(now)):
-            raise ChangedAgain(f"{key} has changed since it was looked at, look again")
+            raise ChangedAgain(f"{key} has changed since you looked at it, look again")
         if self._remembered.get(key) != _BY_A_PERSON + now:
             self._remembered[key] = _BY_A_PERSON + now
             self.on_change()
@@ -309,7 +309,7 @@ class ApprovalKeeper:
                 return
             except Exception as error:  # border: the store is foreign code
                 why = str(error)
-        self._approvals.warn("", f"what was approved in earlier runs is lost: {why}")
+        self._approvals.warn("", f"approvals of earlier runs are not loaded: {why}")
 
     async def run(self) -> None:
         """Save every change until cancelled; simultaneous changes are saved at once."""

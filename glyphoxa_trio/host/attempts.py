@@ -205,7 +205,7 @@ class Attempts:
         now = trio.current_time()
         if breaker is not None and not breaker.admits(now):
             wait = breaker.retry_in(now)
-            then = f"next try in {in_ms(wait)}" if wait else "one call is trying it"
+            then = f"next try in {in_ms(wait)}" if wait else "a trial call is running"
             return f"it failed repeatedly, {then}"
         lingering = self._flights.lingering(listing.key)
         if lingering >= self._flights.lingering_limit:

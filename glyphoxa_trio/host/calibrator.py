@@ -358,9 +358,9 @@ class Calibrator:
         key, definition = listing.key, listing.definition
         now = self._catalogue.current.by_key.get(key)
         if now is None:
-            return "it is gone"
+            return "the tool no longer exists"
         if now.definition != definition:
-            return "it is described otherwise now"
+            return "its definition has changed"
         if key in self._held():
             return (
                 "it has changed since it was approved; look at it with"
@@ -375,7 +375,7 @@ class Calibrator:
                 agreed=key in self._agreed(),
             )
         if word is Word.UNNAMED and not measured_unnamed(definition):
-            return "it does not only read what is here"
+            return "it may do more than read local data"
         return None
 
     async def _probe_tool(self, listing: CatalogueEntry, word: Word) -> tuple[int, str]:
@@ -406,7 +406,7 @@ class Calibrator:
                 return samples, said(error)
             answer = probed.answer
             if answer is not None and answer.is_error:
-                return samples, " ".join(answer.text) or "the tool said no"
+                return samples, " ".join(answer.text) or "the tool returned an error"
             if probed.seconds is not None:
                 kind = SampleKind.CENSORED if answer is None else SampleKind.OK
                 now = trio.current_time()

@@ -54,12 +54,12 @@ _A_MOMENT = 1.0
 
 _NO_MORE_CALLS = "no more calls are made in this turn"
 _STILL_WORKING = (
-    "the same call was made before and is still working, or its result was not told"
-    " yet, so it is not made again"
+    "the same call was made before and is still working, or you do not have its"
+    " result yet, so it is not made again"
 )
 _REPEATED = (
-    "the same call was made before in this turn and nobody knows whether it took"
-    " effect, so it is not made again"
+    "the same call was made before in this turn and it is not known whether it"
+    " took effect, so it is not made again"
 )
 
 

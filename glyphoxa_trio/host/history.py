@@ -153,7 +153,7 @@ class SampleHistory:
             else:
                 self._loaded = len(samples)
                 return samples
-        self._warn(f"what was measured in earlier runs is not known: {why}")
+        self._warn(f"measurements of earlier runs are not loaded: {why}")
         return []
 
     async def run(self) -> None:
@@ -182,7 +182,7 @@ class SampleHistory:
             why = self._failed(error)
             if not self._failing or self._given_up:  # warn once per failure
                 self._failing = True
-                self._warn(f"what is measured cannot be saved: {why}")
+                self._warn(f"measurements cannot be saved: {why}")
             return self._given_up
         self._failing = False
         return True
@@ -193,7 +193,7 @@ class SampleHistory:
             self._given_up = self._failing = True
             self._waiting.clear()
             self._writing = []
-            why += "; what is measured now is for this run only"
+            why += "; measurements are kept for this run only"
         return why
 
     # The methods below run in a thread.

@@ -389,7 +389,7 @@ class SdkSession:
         ):
             return
         if "structuredContent" not in answer:
-            problem: str | None = "it has no structured content, as it has to"
+            problem: str | None = "it lacks the structured content of its schema"
         else:
             problem = schema.problem(answer["structuredContent"])
         if problem is not None:

@@ -194,7 +194,7 @@ def read(body: bytes) -> dict[str, Any] | str:
     if message is not None:
         return misshapen(message) or message
     misspelt = misspelt_answer(body)
-    return "it is no message of JSON-RPC" if misspelt is None else misspelt[1]
+    return "it is not a JSON-RPC message" if misspelt is None else misspelt[1]
 
 
 @attrs.define(eq=False)

@@ -68,7 +68,7 @@ def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
         yield {"unusable": str(error)[:_SAID]}
         return
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        yield {"unusable": "it is no message of JSON-RPC"}
+        yield {"unusable": "it is not a JSON-RPC message"}
         return
     if "method" in message or str(message.get("id")) != str(order["id"]):
         yield {"unasked": True}
@@ -119,7 +119,7 @@ def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
     if output.wrong is not None:
         return None
     if "structuredContent" not in result:
-        return "it has no structured content, as it has to"
+        return "it lacks the structured content of its schema"
     return output.problem(result["structuredContent"])
 
 

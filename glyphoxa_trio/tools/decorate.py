@@ -113,8 +113,8 @@ def tool(
         if (max_duration_ms or math.inf) < (estimated_duration_ms or 0.0):
             raise ValueError(
                 f"{name or function.__name__}: its max_duration_ms of"
-                f" {max_duration_ms:g} would cut what it usually takes,"
-                f" estimated_duration_ms, {estimated_duration_ms:g}"
+                f" {max_duration_ms:g} is below its estimated_duration_ms of"
+                f" {estimated_duration_ms:g}"
             )
         signature = signature_of(function, derive=parameters is None)
         definition = ToolDefinition(

@@ -64,7 +64,7 @@ def fingerprint(
         plain = json.loads(json.dumps(meaning, default=dict), object_hook=_unordered)
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError) as error:
-        said = f"{definition.key}: its parameters cannot be written down: {error}"
+        said = f"{definition.key}: its parameters cannot be serialised: {error}"
         raise BadSchema(said) from None
     print_ = f"{_KIND}:{hashlib.sha256(text.encode()).hexdigest()}"
     return f"{print_}\n{_short(plain)}"

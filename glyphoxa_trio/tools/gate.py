@@ -215,7 +215,7 @@ def refusal(
         minutes = minutes_to_trial(candidate.held.next_trial)
         return Refusal(
             reason=Reason.HOLDS_LOOP,
-            text=f"{name} cannot be used now: it has kept everybody waiting",
+            text=f"{name} cannot be used now: it has blocked everything else",
             remedy=(
                 f"{candidate.held.text}: {REMEDY}; as it is, it is tried again after"
                 f" about {minutes} min of talk"
@@ -252,7 +252,7 @@ def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
     took = in_ms(estimate.seconds)
     match estimate.source:
         case EstimateSource.UNKNOWN:
-            return "nobody knows how long it takes, and calibration.unknown is deep"
+            return "its duration is not known, and calibration.unknown is deep"
         case EstimateSource.DECLARED:
             return f"it declares {took}"
         case EstimateSource.TRIAL:

@@ -32,7 +32,7 @@ def _a_share(_: Any, __: attrs.Attribute[float], value: float) -> None:
 
 def _samples(_: Any, __: attrs.Attribute[int], value: int) -> None:
     if not 1 <= value <= _WINDOW:
-        raise ValueError(f"must be 1 to {_WINDOW}, so many are kept")
+        raise ValueError(f"must be 1 to {_WINDOW}, the number of samples kept")
 
 
 def _groups(

@@ -61,7 +61,7 @@ def place(function: Callable[..., Any]) -> tuple[str, str, str]:
     elif "<lambda>" in name:
         what = "a lambda has no name under which another process could find it"
     elif "<locals>" in name:
-        what = f"{name} is made inside another function, and may use what is there"
+        what = f"{name} is defined inside another function, and may use its variables"
     elif not module or code is None:
         what = f"{name or function!r} has no module"
     else:

@@ -267,7 +267,7 @@ def _forgotten(state: GateState) -> Iterator[Way]:
     minutes = minutes_to_trial(now.next_trial)
     text = f"wait: it is tried again after about {minutes} min of talk"
     yield Remedy(kind=RemedyKind.WAIT, text=text), after
-    words = "forget what was measured, and start again:"
+    words = "forget its measurements, and start again:"
     yield _run(state, words, "measurements", "forget", CONFIG, key), after
 
 
@@ -293,7 +293,7 @@ def _waited(state: GateState) -> Way:
     text = "it returns by itself when it answers again"
     if not state.candidate.obstacle:
         asked = f"glyphoxa mcp test {group} --config {CONFIG}"
-        text = f"it returns when its server does; {asked} says what is wrong"
+        text = f"it returns when its server does; {asked} shows the reason"
     back = attrs.evolve(
         state.candidate,
         obstacle=None,

@@ -62,7 +62,9 @@ def signature_of(function: Callable[..., Any], *, derive: bool) -> Signature:
         place = f"{function.__name__}({parameter.name})"
         hint = hints.get(parameter.name, Any)
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"{place}: arguments come by name, this cannot be given so")
+            raise TypeError(
+                f"{place}: arguments are passed by name, which it does not allow"
+            )
         if CallContext in (hint, *_options(hint)):
             context_at = parameter.name
             continue

@@ -88,7 +88,7 @@ class Usability:
         if self.fastest is None:
             return "; and ".join(need.text for need in self.needs)
         turns = [str(tier) for tier in Tier if self.fastest <= tier <= self.ceiling]
-        asked = ", when somebody approves the call" if self.use is Use.ASKED else ""
+        asked = ", when a person approves the call" if self.use is Use.ASKED else ""
         return f"can be used in {' and '.join(turns)} turns{asked}"
 
     @property
@@ -173,7 +173,7 @@ def _because(no: Refusal, state: GateState) -> str:
         case Reason.CHANGED:
             return "it has changed since it was approved, and is held back"
         case Reason.NOT_TRUSTED:
-            return "nobody approved it, and nobody can be asked"
+            return "it is not approved, and there is no approver"
         case Reason.NEEDS_APPROVAL:
             return "a fast turn has no time to ask for its approval"
         case Reason.UNAVAILABLE:

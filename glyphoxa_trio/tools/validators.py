@@ -115,7 +115,7 @@ def as_text(schema: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _kind(dialect: object) -> type[Validator]:
