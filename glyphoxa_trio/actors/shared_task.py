@@ -26,7 +26,7 @@ from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 from .lingering import LingeringTasks, ThreadToken
 
 R = TypeVar("R")
-OnLanded = Callable[[outcome.Maybe[R]], None]
+OnResult = Callable[[outcome.Maybe[R]], None]
 Leave = Callable[[], None]
 
 
@@ -44,9 +44,9 @@ class SharedTask(Generic[R]):
 
     key: Hashable
     started: float
-    _strays: LingeringTasks
+    _lingering: LingeringTasks
     _stop: Leave = attrs.field(init=False)
-    _passengers: int = attrs.field(default=0, init=False)
+    _waiters: int = attrs.field(default=0, init=False)
     _cancelled: bool = attrs.field(default=False, init=False)
     # Tasks that sleep until it has ended, in order. Waking a `trio.Event` is slower.
     _waiting: dict[trio.lowlevel.Task, None] = attrs.field(factory=dict, init=False)
@@ -55,18 +55,18 @@ class SharedTask(Generic[R]):
 
     def add_waiter(self) -> None:
         """Count one more waiter, until it calls `release`."""
-        self._passengers += 1
+        self._waiters += 1
 
     def release(self) -> bool:
         """Count one waiter less; the last one cancels a task that is still running.
 
         Returns True if this cancelled it.
         """
-        self._passengers -= 1
-        if self._passengers or self.done or self.cancelled:
+        self._waiters -= 1
+        if self._waiters or self.done or self.cancelled:
             return False
         self._cancelled = True
-        self._strays.add(self.key, self)
+        self._lingering.add(self.key, self)
         self._stop()
         return True
 
@@ -118,24 +118,24 @@ class SharedTask(Generic[R]):
 class TaskResult(Generic[R]):
     """The end of work that needs no task of its own: it calls one method, once."""
 
-    _flights: SharedTasks
-    _flight: SharedTask[R]
-    _on_landed: OnLanded[R] | None
+    _tasks: SharedTasks
+    _shared: SharedTask[R]
+    _on_result: OnResult[R] | None
 
     def set(self, result: outcome.Maybe[R]) -> None:
         """Set the result. A result for a cancelled task is dropped."""
-        flight = self._flight
-        if flight.done:
+        shared = self._shared
+        if shared.done:
             return
-        flight._result = result
-        if self._on_landed is not None and not flight.cancelled:
-            self._on_landed(result)
-        self._flights._end(flight)
+        shared._result = result
+        if self._on_result is not None and not shared.cancelled:
+            self._on_result(result)
+        self._tasks._end(shared)
 
     def continue_with(self, work: Callable[[], Awaitable[R]]) -> None:
         """Run ``work`` in a task after all."""
-        if not self._flight.done:
-            self._flights._go(self._flight, work, (), self._on_landed)
+        if not self._shared.done:
+            self._tasks._go(self._shared, work, (), self._on_result)
 
 
 @attrs.frozen(kw_only=True)
@@ -168,7 +168,7 @@ class SharedTasks:
     threads_per_key: int = 8
     _launched: int = attrs.field(default=0, init=False)
     _flying: int = attrs.field(default=0, init=False)
-    _strays: LingeringTasks = attrs.field(factory=LingeringTasks, init=False)
+    _lingering: LingeringTasks = attrs.field(factory=LingeringTasks, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _taskless: set[SharedTask[Any]] = attrs.field(factory=set, init=False)
     _seats: trio.CapacityLimiter = attrs.field(init=False)
@@ -184,19 +184,19 @@ class SharedTasks:
 
         Until then it may still have an effect.
         """
-        self._strays.when_stopped(told)
+        self._lingering.when_stopped(told)
 
     def start(
         self,
         key: Hashable,
         work: Callable[..., Awaitable[R]],
         *args: Any,
-        on_landed: OnLanded[R] | None = None,
+        on_result: OnResult[R] | None = None,
         begin: Callable[[TaskResult[R]], Leave | None] | None = None,
     ) -> SharedTask[R]:
         """Start ``await work(*args)`` in the owner's nursery.
 
-        An `Exception` raised by it is for the waiters. ``on_landed`` is called with the
+        An `Exception` raised by it is for the waiters. ``on_result`` is called with the
         result before they get it; it is not called for a cancelled task.
 
         Args:
@@ -209,25 +209,25 @@ class SharedTasks:
         lingering = self.lingering(key)
         if lingering >= self.lingering_limit:
             raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
-        flight: SharedTask[R] = SharedTask(key, trio.current_time(), self._strays)
+        shared: SharedTask[R] = SharedTask(key, trio.current_time(), self._lingering)
         leave = None
         if begin is not None and not self._closed:
-            leave = begin(TaskResult(self, flight, on_landed))
+            leave = begin(TaskResult(self, shared, on_result))
         if leave is None:
-            self._go(flight, work, args, on_landed)
+            self._go(shared, work, args, on_result)
         else:
-            flight._stop = partial(self._leave, flight, leave)
-            self._taskless.add(flight)
+            shared._stop = partial(self._leave, shared, leave)
+            self._taskless.add(shared)
         self._launched += 1
         self._flying += 1
-        return flight
+        return shared
 
     def start_in_thread(
         self,
         key: Hashable,
         function: Callable[..., R],
         *args: Any,
-        on_landed: OnLanded[R] | None = None,
+        on_result: OnResult[R] | None = None,
     ) -> SharedTask[R]:
         """Start ``function(*args)`` in a worker thread.
 
@@ -237,21 +237,21 @@ class SharedTasks:
           TooManyFlights: as `start`.
         """
         return self.start(
-            key, self._in_thread, key, function, args, on_landed=on_landed
+            key, self._in_thread, key, function, args, on_result=on_result
         )
 
     def lingering(self, key: Hashable) -> int:
         """Return the number of tasks of ``key`` that were cancelled and still run."""
-        return self._strays.count(key, self.grace)
+        return self._lingering.count(key, self.grace)
 
     def close(self) -> None:
         """End the work that has no task, since the owner's nursery is cancelled."""
         self._closed = True
-        for flight in tuple(self._taskless):
-            flight._stop()
+        for shared in tuple(self._taskless):
+            shared._stop()
 
     def statistics(self) -> SharedTaskStatistics:
-        counts = {key: self.lingering(key) for key in self._strays.by_key}
+        counts = {key: self.lingering(key) for key in self._lingering.by_key}
         return SharedTaskStatistics(
             launched=self._launched,
             flying=self._flying,
@@ -260,54 +260,54 @@ class SharedTasks:
 
     def _go(
         self,
-        flight: SharedTask[R],
+        shared: SharedTask[R],
         work: Callable[..., Awaitable[R]],
         args: Any,
-        on_landed: OnLanded[R] | None,
+        on_result: OnResult[R] | None,
     ) -> None:
         scope = trio.CancelScope()
-        self._taskless.discard(flight)
-        flight._stop = partial(scope.cancel, "the last passenger left")
+        self._taskless.discard(shared)
+        shared._stop = partial(scope.cancel, "the last waiter left")
         self._nursery.start_soon(
-            self._run, flight, scope, work, args, on_landed, name=str(flight.key)
+            self._run, shared, scope, work, args, on_result, name=str(shared.key)
         )
 
-    def _leave(self, flight: SharedTask[Any], leave: Leave) -> None:
+    def _leave(self, shared: SharedTask[Any], leave: Leave) -> None:
         leave()
-        self._end(flight)
+        self._end(shared)
 
-    def _end(self, flight: SharedTask[Any]) -> None:
-        if flight._result is None:
-            flight._result = outcome.Error(SharedTaskCancelled(str(flight.key)))
+    def _end(self, shared: SharedTask[Any]) -> None:
+        if shared._result is None:
+            shared._result = outcome.Error(SharedTaskCancelled(str(shared.key)))
         self._flying -= 1
-        self._taskless.discard(flight)
-        self._strays.discard(flight.key, flight)
-        flight._finish()
+        self._taskless.discard(shared)
+        self._lingering.discard(shared.key, shared)
+        shared._finish()
 
     async def _run(
         self,
-        flight: SharedTask[R],
+        shared: SharedTask[R],
         scope: trio.CancelScope,
         work: Callable[..., Awaitable[R]],
         args: Any,
-        on_landed: OnLanded[R] | None,
+        on_result: OnResult[R] | None,
     ) -> None:
         try:
             # Around the scope: cancelled work may fail as well, and the rest of such an
             # exception group is an error like any other.
             try:
                 with scope:
-                    flight._result = outcome.Value(await work(*args))
+                    shared._result = outcome.Value(await work(*args))
             except BaseException as error:  # foreign code: its waiters handle it
                 theirs, ours = _parted(error)
                 if theirs is not None:
-                    flight._result = outcome.Error(theirs)
+                    shared._result = outcome.Error(theirs)
                 if ours is not None:
                     raise ours from None
-            if on_landed is not None and flight._result and not flight.cancelled:
-                on_landed(flight._result)
+            if on_result is not None and shared._result and not shared.cancelled:
+                on_result(shared._result)
         finally:
-            self._end(flight)
+            self._end(shared)
 
     async def _in_thread(
         self, key: Hashable, function: Callable[..., R], args: Any
@@ -315,7 +315,7 @@ class SharedTasks:
         own = self._key_seats.get(key)
         if own is None:
             own = self._key_seats[key] = trio.CapacityLimiter(self.threads_per_key)
-        seat = ThreadToken(own, self._seats, self._strays, key)
+        seat = ThreadToken(own, self._seats, self._lingering, key)
         try:
             return await trio.to_thread.run_sync(
                 function,
@@ -326,7 +326,7 @@ class SharedTasks:
             )
         except trio.Cancelled:
             if seat.taken:
-                self._strays.add(key, seat)
+                self._lingering.add(key, seat)
             raise
 
 

@@ -107,7 +107,7 @@ class Attempt:
     second: Attempt | None = attrs.field(default=None, init=False)
     no_second: bool = attrs.field(default=False, init=False)  # no hedging budget left
     _reckoned: bool = attrs.field(default=False, init=False)  # counted as won or lost
-    flight: SharedTask[Any] = attrs.field(init=False)
+    task: SharedTask[Any] = attrs.field(init=False)
     # Its tool was hidden, and is shown again for this one call.
     is_trial: bool = attrs.field(default=False, init=False)
     # Its tool was refused for blocking the loop, and is allowed for this one call.
@@ -130,7 +130,7 @@ class Attempt:
 
     @property
     def started(self) -> float:
-        return self.timing.departed
+        return self.timing.started
 
     @property
     def on_trial(self) -> bool:
@@ -140,7 +140,7 @@ class Attempt:
     def own_deadline(self) -> float:
         """When the limit of the tool or of its server is reached, on trio's clock;
         infinite once the task has ended, since a later caller may take its result."""
-        if self.flight.done and not self.flight.cancelled:
+        if self.task.done and not self.task.cancelled:
             return math.inf
         return self.started + self.listing.definition.own_limit
 
@@ -163,7 +163,7 @@ class Attempts:
       trial_said_nothing: called when such a call has ended and left no sample.
     """
 
-    _flights: SharedTasks
+    _tasks: SharedTasks
     _observe: Callable[[str, Sample], None]
     _health_anew: Callable[[str], None]
     _lag: LoopLag
@@ -175,15 +175,15 @@ class Attempts:
     _lives: dict[str | tuple[str, Whose], Life] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
     # Attempts that were started speculatively, for a turn that may take them.
-    _ahead: set[Attempt] = attrs.field(factory=set, init=False)
+    _speculative: set[Attempt] = attrs.field(factory=set, init=False)
     _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
     # Tools with a cancelled write, which may still write until its task has stopped.
     _cut_writes: dict[str, CatalogueEntry] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._flights.when_lingering_stops(self._stray_stopped)
+        self._tasks.when_lingering_stops(self._lingering_stopped)
 
-    def _stray_stopped(self, key: object) -> None:
+    def _lingering_stopped(self, key: object) -> None:
         listing = self._cut_writes.get(str(key))
         if listing is not None:
             self.wrote(listing)
@@ -207,8 +207,8 @@ class Attempts:
             wait = breaker.retry_in(now)
             then = f"next try in {in_ms(wait)}" if wait else "a trial call is running"
             return f"it failed repeatedly, {then}"
-        lingering = self._flights.lingering(listing.key)
-        if lingering >= self._flights.lingering_limit:
+        lingering = self._tasks.lingering(listing.key)
+        if lingering >= self._tasks.lingering_limit:
             return f"{lingering} earlier calls do not stop"
         return None
 
@@ -265,7 +265,7 @@ class Attempts:
           ToolUnavailable: if the breaker or earlier lingering tasks forbid it.
         """
         timing = Timing(self._lag, self.stalls, listing.tool)
-        now = timing.departed
+        now = timing.started
         whose = context.tenant, context.session
         life = self._life_of(listing, whose)
         breaker = life.breaker(listing.key)
@@ -285,8 +285,8 @@ class Attempts:
             instead_of,
         )
         try:
-            attempt.flight = self.launch(
-                listing, arguments, context, timing, partial(self._landed, attempt)
+            attempt.task = self.launch(
+                listing, arguments, context, timing, partial(self._on_result, attempt)
             )
         except TooManyFlights as error:
             breaker.release(ticket, now)
@@ -301,16 +301,16 @@ class Attempts:
 
     def start_speculative(self, attempt: Attempt) -> None:
         """Note that a later turn may take this attempt, and track what outdates it."""
-        self._ahead.add(attempt)
+        self._speculative.add(attempt)
 
-    def end_ahead(self, attempt: Attempt) -> None:
-        self._ahead.discard(attempt)
+    def end_speculative(self, attempt: Attempt) -> None:
+        self._speculative.discard(attempt)
 
     def is_trusted(self, listing: CatalogueEntry, whose: Whose) -> bool:
         """Return True if its breaker is closed and no earlier call lingers."""
         breaker = self._breaker(listing, whose)
         closed = breaker is None or breaker.state is BreakerState.CLOSED
-        return closed and not self._flights.lingering(listing.key)
+        return closed and not self._tasks.lingering(listing.key)
 
     def launch(
         self,
@@ -318,14 +318,14 @@ class Attempts:
         arguments: dict[str, Any],
         context: CallContext,
         timing: Timing,
-        on_landed: Callable[[outcome.Maybe[Any]], None] | None = None,
+        on_result: Callable[[outcome.Maybe[Any]], None] | None = None,
     ) -> SharedTask[Any]:
         """Start the shared task alone: no breaker, no record.
 
         Raises:
           TooManyFlights: if too many earlier tasks of this tool do not stop.
         """
-        tool, flights, key = listing.tool, self._flights, listing.key
+        tool, tasks, key = listing.tool, self._tasks, listing.key
         context = context.telling(timing.sent)
         if tool.blocking:
 
@@ -333,17 +333,17 @@ class Attempts:
                 timing.sent()
                 return foreign.received(tool.handler, tool.handler(arguments, context))
 
-            return flights.start_in_thread(key, in_thread, on_landed=on_landed)
+            return tasks.start_in_thread(key, in_thread, on_result=on_result)
         if tool.remote:
             asks = cast("Callable[..., Awaitable[Any]]", tool.handler)
             begin = getattr(asks, "begin", None)
             if begin is not None:
                 begin = partial(begin, arguments, context)
-            return flights.start(
-                key, asks, arguments, context, on_landed=on_landed, begin=begin
+            return tasks.start(
+                key, asks, arguments, context, on_result=on_result, begin=begin
             )
-        return flights.start(
-            key, timing.run, tool.handler, arguments, context, on_landed=on_landed
+        return tasks.start(
+            key, timing.run, tool.handler, arguments, context, on_result=on_result
         )
 
     async def probe(
@@ -361,25 +361,25 @@ class Attempts:
             raise ToolUnavailable("it holds the event loop")
         context = CallContext(call_id="probe", deadline=deadline)
         timing = Timing(self._lag, self.stalls, listing.tool)
-        flight = self.launch(listing, arguments, context, timing)
-        flight.add_waiter()
+        task = self.launch(listing, arguments, context, timing)
+        task.add_waiter()
         try:
             with trio.CancelScope(deadline=deadline):
-                answer = ToolResult.of(await flight.result())
+                answer = ToolResult.of(await task.result())
                 return ProbeResult(answer, timing.ended())
             life = self._life_of(listing, NOBODYS)
             first = _first_in_life(life, listing, timing)
             return ProbeResult(None, None if first else timing.cut())
         finally:
             self.probe_ended(listing)
-            flight.release()
+            task.release()
             self.wrote(listing)
 
     def leave(self, attempt: Attempt, early: SampleKind | None) -> bool:
         """Stop waiting. If this was the last waiter, the task is cancelled, ``early``
         is recorded as its sample, and True is returned.
         """
-        if not attempt.flight.release():
+        if not attempt.task.release():
             return False
         if attempt.listing.definition.side_effects:
             self._cut_writes[attempt.listing.key] = attempt.listing
@@ -406,7 +406,7 @@ class Attempts:
             self.cache.drop_group(definition.group)
             self._join_no_more(lambda other: other.definition.group == definition.group)
 
-    def _landed(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
+    def _on_result(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
         """Handle a task that ended by itself, before its waiters get the result."""
         asked = attempt.instead_of or attempt  # the call that it answers
         epoch = asked._epoch
@@ -457,7 +457,7 @@ class Attempts:
             for key, attempt in self._in_flight.items()
             if not outdated(attempt.listing)
         }
-        for attempt in self._ahead:
+        for attempt in self._speculative:
             attempt.outdated |= outdated(attempt.listing)
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
@@ -507,7 +507,7 @@ def _place(listing: CatalogueEntry, whose: Whose) -> str | tuple[str, Whose]:
 def _first_in_life(life: Life, listing: CatalogueEntry, timing: Timing) -> bool:
     """Return True if the call began before any other had ended in this life of its
     server. Such a call may be slow because it loads an index, or fills a cache."""
-    return listing.tool.remote and timing.departed < life.first_end
+    return listing.tool.remote and timing.started < life.first_end
 
 
 def classify(

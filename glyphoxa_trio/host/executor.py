@@ -222,24 +222,26 @@ class Executor:
         if approved:
             often = Counter([call.id for call in calls])
             approved = frozenset(x for x in approved if often[x] == 1)
-        slots = [
+        pending_calls = [
             PendingCall(at, call, call.id in approved) for at, call in enumerate(calls)
         ]
-        outcomes: list[Outcome | None] = [None] * len(slots)
+        outcomes: list[Outcome | None] = [None] * len(pending_calls)
 
-        def settle(slot: PendingCall, end: Outcome) -> None:
-            slot.settle()
-            outcomes[slot.index] = end
+        def settle(pending_call: PendingCall, end: Outcome) -> None:
+            pending_call.settle()
+            outcomes[pending_call.index] = end
             self._outcomes[end.status] += 1
-            if end.effect is Effect.UNKNOWN and slot.listing is not None:
-                caller.unknown_effects.add((slot.listing.key, slot.arguments))
+            if end.effect is Effect.UNKNOWN and pending_call.listing is not None:
+                caller.unknown_effects.add(
+                    (pending_call.listing.key, pending_call.arguments)
+                )
             if caller.on_outcome is not None:
-                caller.on_outcome(slot.index, end)
+                caller.on_outcome(pending_call.index, end)
 
         def settle_rest(end: Callable[[PendingCall, float], Outcome]) -> None:
-            for slot in slots:
-                if not slot.settled:
-                    settle(slot, end(slot, trio.current_time()))
+            for pending_call in pending_calls:
+                if not pending_call.settled:
+                    settle(pending_call, end(pending_call, trio.current_time()))
 
         fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
@@ -247,57 +249,66 @@ class Executor:
         queues: dict[str, _QueuePlace] = {}  # for permits of tools on trial
 
         def begin(
-            slot: PendingCall, left: float, seat: trio.Semaphore | None = None
+            pending_call: PendingCall, left: float, seat: trio.Semaphore | None = None
         ) -> None:
-            match self._begin(slot, caller, left, fan, seat):
+            match self._begin(pending_call, caller, left, fan, seat):
                 case Outcome() as end:
-                    settle(slot, end)
+                    settle(pending_call, end)
                 case _Begun() as begun:
-                    slot.started(begun)
+                    pending_call.started(begun)
                 case trio.Semaphore() as full:
-                    key = slot.listing.key if slot.listing is not None else ""
+                    key = (
+                        pending_call.listing.key
+                        if pending_call.listing is not None
+                        else ""
+                    )
                     queues[key] = place = _QueuePlace(queues.get(key))
-                    slot.queue(full, place)
+                    pending_call.queue(full, place)
 
-        async def job(slot: PendingCall, turn: _QueuePlace | None) -> None:
+        async def job(pending_call: PendingCall, turn: _QueuePlace | None) -> None:
             if turn is not None and turn.waits:
                 await turn.wait()
-                begin(slot, fan.deadline - trio.current_time())
-            if slot.seat is not None:
-                seat, place = slot.seat
+                begin(pending_call, fan.deadline - trio.current_time())
+            if pending_call.seat is not None:
+                seat, place = pending_call.seat
                 await place.wait()
                 await seat.acquire()
                 place.over()
                 # The call that released the permit has just sent its sample to the
                 # calibrator. Wait here until the calibrator has updated the estimate.
                 await trio.lowlevel.cancel_shielded_checkpoint()
-                begin(slot, fan.deadline - trio.current_time(), seat)
-            if slot.begun_as is not None:
-                end = await self._await_landing(slot, fan, caller)
+                begin(pending_call, fan.deadline - trio.current_time(), seat)
+            if pending_call.begun_as is not None:
+                end = await self._await_result(pending_call, fan, caller)
                 if end is not None:
-                    settle(slot, end)
+                    settle(pending_call, end)
             if turn is not None:
                 turn.over()
 
-        turns = self._write_turns(slots, caller)
+        turns = self._write_turns(pending_calls, caller)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
             # All calls that wait for no other call are admitted here, in call order and
             # in one step, with the time that was left when the round began.
-            for slot in slots:
-                if slot.index not in turns or not turns[slot.index].waits:
-                    begin(slot, remaining)
-            if len(slots) == 1 and slots[0].begun_as is not None:
+            for pending_call in pending_calls:
+                if (
+                    pending_call.index not in turns
+                    or not turns[pending_call.index].waits
+                ):
+                    begin(pending_call, remaining)
+            if len(pending_calls) == 1 and pending_calls[0].begun_as is not None:
                 # The usual case, one call: it only has to wait for its result.
-                (slot,) = slots
-                end = await self._await_landing(slot, fan, caller)
+                (pending_call,) = pending_calls
+                end = await self._await_result(pending_call, fan, caller)
                 if end is not None:
-                    settle(slot, end)
+                    settle(pending_call, end)
             else:
-                await fan.run([partial(job, x, turns.get(x.index)) for x in slots])
+                await fan.run(
+                    [partial(job, x, turns.get(x.index)) for x in pending_calls]
+                )
         except BaseException:  # several jobs are cancelled as a group
-            for slot in slots:
-                self._abandon(slot)
+            for pending_call in pending_calls:
+                self._abandon(pending_call)
             settle_rest(call_outcome.interrupted)
             raise
         settle_rest(call_outcome.cut)
@@ -312,13 +323,18 @@ class Executor:
           remaining: what will be left of its tool budget then, seconds.
           until: the latest end of that turn, on trio's clock.
         """
-        depart = partial(
-            self._depart_ahead, caller=caller, remaining=remaining, until=until
+        start = partial(
+            self._start_speculative, caller=caller, remaining=remaining, until=until
         )
-        return SpeculativeCalls(self._nursery, self._attempts, depart)
+        return SpeculativeCalls(self._nursery, self._attempts, start)
 
-    def _depart_ahead(
-        self, slot: PendingCall, *, caller: Caller, remaining: float, until: float
+    def _start_speculative(
+        self,
+        pending_call: PendingCall,
+        *,
+        caller: Caller,
+        remaining: float,
+        until: float,
     ) -> Attempt | None:
         """Start a call before its turn; return None if it would have to wait.
 
@@ -327,7 +343,7 @@ class Executor:
         """
         now = trio.current_time()
         try:
-            listing = self._admit(slot, caller, remaining)
+            listing = self._admit(pending_call, caller, remaining)
             if not may_go_ahead(
                 listing,
                 self._attempts,
@@ -336,9 +352,9 @@ class Executor:
                 agreed=listing.key in self._approvals.agreed,
             ):
                 return None
-            arguments = listing.schema.parse(slot.call.arguments)
-            slot.say(canonical(arguments))
-            cache_key = _cache_key(slot, listing, caller)
+            arguments = listing.schema.parse(pending_call.call.arguments)
+            pending_call.say(canonical(arguments))
+            cache_key = _cache_key(pending_call, listing, caller)
             if cache_key is not None and (
                 self._attempts.in_flight(cache_key) is not None
                 or not self._attempts.cache.lacks(cache_key, now)
@@ -348,14 +364,16 @@ class Executor:
                 npc=caller.npc,
                 session=caller.session,
                 tenant=caller.tenant,
-                call_id=slot.call.id,
+                call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
             )
             seat = self._attempts.seat(listing)
             if seat is not None:
                 seat.acquire_nowait()
-            return self._depart(listing, arguments, context, cache_key, slot, seat)
+            return self._start(
+                listing, arguments, context, cache_key, pending_call, seat
+            )
         except (
             _GateRefused,
             InvalidArguments,
@@ -376,22 +394,22 @@ class Executor:
         )
 
     def _write_turns(
-        self, slots: list[PendingCall], caller: Caller
+        self, pending_calls: list[PendingCall], caller: Caller
     ) -> dict[int, _QueuePlace]:
         """Queue calls with side effects on one group, each behind the one before."""
         turns: dict[int, _QueuePlace] = {}
         last: dict[str, _QueuePlace] = {}
-        for slot in slots:
-            listing = self._resolve(slot.call.name, caller)
-            slot.resolve(listing)
+        for pending_call in pending_calls:
+            listing = self._resolve(pending_call.call.name, caller)
+            pending_call.resolve(listing)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
-                turns[slot.index] = last[group] = _QueuePlace(last.get(group))
+                turns[pending_call.index] = last[group] = _QueuePlace(last.get(group))
         return turns
 
     def _begin(
         self,
-        slot: PendingCall,
+        pending_call: PendingCall,
         caller: Caller,
         remaining: float,
         fan: FanOut[None],
@@ -404,27 +422,27 @@ class Executor:
         flight: acquire that first, then call this again with it as ``seat``.
         """
         now = trio.current_time()
-        slot.begin(now)
+        pending_call.begin(now)
         taken = seat
         try:
             # A call that may go on has unlimited time, even if the turn does not.
             left = remaining if caller.longest is None else math.inf
-            listing = self._admit(slot, caller, left, calling=True)
-            slot.expect(in_vain=left > remaining < listing.estimate.seconds)
-            slot.read_by(partial(self._reader, listing, caller))
-            arguments = listing.schema.parse(slot.call.arguments)
-            slot.say(canonical(arguments))
-            if (listing.key, slot.arguments) in caller.pending:
+            listing = self._admit(pending_call, caller, left, calling=True)
+            pending_call.expect(in_vain=left > remaining < listing.estimate.seconds)
+            pending_call.read_by(partial(self._reader, listing, caller))
+            arguments = listing.schema.parse(pending_call.call.arguments)
+            pending_call.say(canonical(arguments))
+            if (listing.key, pending_call.arguments) in caller.pending:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
-            if (listing.key, slot.arguments) in caller.unknown_effects:
+            if (listing.key, pending_call.arguments) in caller.unknown_effects:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
-            attempt = None if caller.ahead is None else caller.ahead.find(slot)
-            cache_key = _cache_key(slot, listing, caller)
+            attempt = None if caller.ahead is None else caller.ahead.find(pending_call)
+            cache_key = _cache_key(pending_call, listing, caller)
             if attempt is None and cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
                 if hit is not None:
                     kept = outcome.Value(hit)
-                    return call_outcome.to_outcome(slot, kept, now, cached=True)
+                    return call_outcome.to_outcome(pending_call, kept, now, cached=True)
             shared = False
             if attempt is None:
                 attempt = self._attempts.in_flight(cache_key)
@@ -434,7 +452,7 @@ class Executor:
                 npc=caller.npc,
                 session=caller.session,
                 tenant=caller.tenant,
-                call_id=slot.call.id,
+                call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
             )
@@ -446,14 +464,14 @@ class Executor:
                         return free
                     taken = free
                 begun_with, taken = taken, None
-                attempt = self._depart(
-                    listing, arguments, context, cache_key, slot, begun_with
+                attempt = self._start(
+                    listing, arguments, context, cache_key, pending_call, begun_with
                 )
             if self._hedging is None:
-                booking = HedgedCall(self._attempts, attempt)
+                hedged = HedgedCall(self._attempts, attempt)
             else:
                 end = min(fan.deadline, attempt.own_deadline)
-                booking = self._hedging.book(
+                hedged = self._hedging.book(
                     attempt,
                     arguments=arguments,
                     context=context,
@@ -462,34 +480,36 @@ class Executor:
                 )
         except _GateRefused as no:
             self._refusals[no.refusal.reason] += 1
-            if slot.listing is not None and _was_slow(slot.listing, no.refusal):
-                self._missed([slot.listing.key])
-            return call_outcome.refused(slot, no.refusal, now)
+            if pending_call.listing is not None and _was_slow(
+                pending_call.listing, no.refusal
+            ):
+                self._missed([pending_call.listing.key])
+            return call_outcome.refused(pending_call, no.refusal, now)
         except (InvalidArguments, BadSchema) as error:
-            return call_outcome.invalid(slot, str(error), now)
+            return call_outcome.invalid(pending_call, str(error), now)
         except ToolUnavailable as error:
             self._refusals[Reason.UNAVAILABLE] += 1
-            text = f"{slot.call.name} cannot be used now: {error}"
+            text = f"{pending_call.call.name} cannot be used now: {error}"
             no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
-            return call_outcome.refused(slot, no_, now)
+            return call_outcome.refused(pending_call, no_, now)
         finally:
             if taken is not None:  # it was not needed
                 taken.release()
-        slot.leave_queue()
-        booking.add_waiter()
+        pending_call.leave_queue()
+        hedged.add_waiter()
         if caller.ahead is not None:  # this call is a waiter itself now
-            caller.ahead.let_go(slot)
+            caller.ahead.let_go(pending_call)
         if caller.on_start is not None:
-            caller.on_start(slot.index, listing)
-        return _Begun(booking, shared)
+            caller.on_start(pending_call.index, listing)
+        return _Begun(hedged, shared)
 
-    def _depart(
+    def _start(
         self,
         listing: CatalogueEntry,
         arguments: dict[str, Any],
         context: CallContext,
         cache_key: CacheKey | None,
-        slot: PendingCall,
+        pending_call: PendingCall,
         seat: trio.Semaphore | None,
     ) -> Attempt:
         try:
@@ -498,7 +518,7 @@ class Executor:
                 arguments,
                 context,
                 cache_key,
-                signature=hash(slot.arguments),
+                signature=hash(pending_call.arguments),
                 seat=seat,
             )
         except ToolUnavailable:
@@ -506,109 +526,119 @@ class Executor:
                 seat.release()
             raise
 
-    def _abandon(self, slot: PendingCall) -> None:
+    def _abandon(self, pending_call: PendingCall) -> None:
         """Release the shared task of a call whose result is not awaited yet."""
-        begun = slot.hand_over()
+        begun = pending_call.hand_over()
         if begun is not None:
-            begun.booking.release(None)
+            begun.hedged.release(None)
 
-    async def _await_landing(
-        self, slot: PendingCall, fan: FanOut[None], caller: Caller
+    async def _await_result(
+        self, pending_call: PendingCall, fan: FanOut[None], caller: Caller
     ) -> Outcome | None:
         """Wait for the result, as one waiter of several, up to the tool's own limit.
 
         Returns None if the turn's time was up first and the call does not go on; a
         cancellation of the fan-out is raised.
         """
-        begun = slot.hand_over()
+        begun = pending_call.hand_over()
         assert begun is not None
-        booking = begun.booking
+        hedged = begun.hedged
         awaited_until = fan.deadline
-        if caller.longest is not None and slot.begun is not None:
-            booking.cut_at(slot.begun + caller.longest)
-            if slot.in_vain:
-                awaited_until = slot.begun
+        if caller.longest is not None and pending_call.begun is not None:
+            hedged.cut_at(pending_call.begun + caller.longest)
+            if pending_call.in_vain:
+                awaited_until = pending_call.begun
         # The sample of a tool that is left early: none, unless some time was up.
         early: SampleKind | None = None
         try:
             while True:
-                with trio.CancelScope(deadline=min(booking.until, awaited_until)):
-                    result = await booking.settled()
-                    slot.learn(booking.failed, booking.answered_by)
+                with trio.CancelScope(deadline=min(hedged.until, awaited_until)):
+                    result = await hedged.settled()
+                    pending_call.learn(hedged.failed, hedged.answered_by)
                     now = trio.current_time()
                     return call_outcome.to_outcome(
-                        slot, result, now, shared=begun.shared
+                        pending_call, result, now, shared=begun.shared
                     )
                 now = trio.current_time()
-                if now < booking.until and (fan.time_is_up or now >= awaited_until):
-                    early = self._leave_behind(slot, True, booking, caller)
-                    if slot.pending:
-                        return call_outcome.cut(slot, trio.current_time())
+                if now < hedged.until and (fan.time_is_up or now >= awaited_until):
+                    early = self._leave_behind(pending_call, True, hedged, caller)
+                    if pending_call.pending:
+                        return call_outcome.cut(pending_call, trio.current_time())
                     return None
-                if not booking.extended():
+                if not hedged.extended():
                     break
             early = SampleKind.TIMEOUT
-            slot.learn(booking.failed, booking.answered_by)
-            limit = _whose_limit(booking, caller)
-            return call_outcome.timed_out(slot, trio.current_time(), limit=limit)
+            pending_call.learn(hedged.failed, hedged.answered_by)
+            limit = _whose_limit(hedged, caller)
+            return call_outcome.timed_out(
+                pending_call, trio.current_time(), limit=limit
+            )
         except trio.Cancelled:
-            early = self._leave_behind(slot, fan.time_is_up, booking, caller)
+            early = self._leave_behind(pending_call, fan.time_is_up, hedged, caller)
             raise
         finally:
-            if not slot.goes_on:
-                booking.release(early)
+            if not pending_call.goes_on:
+                hedged.release(early)
 
     def _leave_behind(
-        self, slot: PendingCall, time_is_up: bool, booking: HedgedCall, caller: Caller
+        self,
+        pending_call: PendingCall,
+        time_is_up: bool,
+        hedged: HedgedCall,
+        caller: Caller,
     ) -> SampleKind | None:
         """Stop waiting in the turn, because its ``time_is_up`` or it was interrupted;
         return the sample to record, if any."""
-        listing = booking.first.listing
+        listing = hedged.first.listing
         definition = listing.definition
         early: SampleKind | None = None
         if time_is_up:
             early = SampleKind.CENSORED  # it takes longer than this
-            slot.learn(booking.failed, booking.answered_by)
-            writes_on_trial = booking.first.on_trial and definition.side_effects
-            slot.cut(pending=writes_on_trial or caller.longest is not None)
-        if slot.pending or not (
+            pending_call.learn(hedged.failed, hedged.answered_by)
+            writes_on_trial = hedged.first.on_trial and definition.side_effects
+            pending_call.cut(pending=writes_on_trial or caller.longest is not None)
+        if pending_call.pending or not (
             time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
-            slot.go_on()
+            pending_call.go_on()
             if definition.side_effects:
-                caller.pending[listing.key, slot.arguments] = slot.call
+                caller.pending[listing.key, pending_call.arguments] = pending_call.call
             if caller.on_left is not None:
-                caller.on_left(slot.call, listing.key)
-            self._nursery.start_soon(self._finish, slot, booking, caller)
+                caller.on_left(pending_call.call, listing.key)
+            self._nursery.start_soon(self._finish, pending_call, hedged, caller)
         return early
 
     async def _finish(
-        self, slot: PendingCall, booking: HedgedCall, caller: Caller
+        self, pending_call: PendingCall, hedged: HedgedCall, caller: Caller
     ) -> None:
         """Wait for the end of a call that its turn no longer waits for."""
         end: Outcome | None = None
         early: SampleKind | None = None
-        limit = _whose_limit(booking, caller)
-        booking.wait_for_what_flies()
-        if booking.until == math.inf:
+        limit = _whose_limit(hedged, caller)
+        hedged.start_no_second()
+        if hedged.until == math.inf:
             limit = Limit.HOST
-            booking.bound(LONGEST_FLIGHT)
+            hedged.bound(LONGEST_FLIGHT)
         try:
             while end is None:
-                with trio.CancelScope(deadline=booking.until):
-                    result = await booking.settled()
-                    slot.learn(booking.failed, booking.answered_by)
-                    end = call_outcome.to_outcome(slot, result, trio.current_time())
-                if end is None and not booking.extended():
+                with trio.CancelScope(deadline=hedged.until):
+                    result = await hedged.settled()
+                    pending_call.learn(hedged.failed, hedged.answered_by)
+                    end = call_outcome.to_outcome(
+                        pending_call, result, trio.current_time()
+                    )
+                if end is None and not hedged.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
-            slot.learn(booking.failed, booking.answered_by)
+            pending_call.learn(hedged.failed, hedged.answered_by)
         finally:
-            booking.release(early)
+            hedged.release(early)
         if caller.on_late is not None:
             now = trio.current_time()
-            caller.on_late(end or call_outcome.timed_out(slot, now, limit=limit))
+            caller.on_late(
+                end or call_outcome.timed_out(pending_call, now, limit=limit)
+            )
 
     def _resolve(self, name: str, caller: Caller) -> CatalogueEntry | None:
         if caller.showing is not None and (own := caller.showing.own(name)):
@@ -618,7 +648,7 @@ class Executor:
 
     def _admit(
         self,
-        slot: PendingCall,
+        pending_call: PendingCall,
         caller: Caller,
         remaining: float,
         *,
@@ -629,18 +659,18 @@ class Executor:
         Raises:
           _GateRefused: if there is no such tool, or the gate refuses it.
         """
-        if slot.index >= caller.max_calls:
+        if pending_call.index >= caller.max_calls:
             raise _GateRefused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
-        listing = self._resolve(slot.call.name, caller)
-        slot.resolve(listing)
+        listing = self._resolve(pending_call.call.name, caller)
+        pending_call.resolve(listing)
         if listing is None:
             shown = self.visible(
                 grant, tier=tier, remaining=remaining, whose=caller.whose
             )
-            near = nearest(slot.call.name, [x.exposed for x in shown])
+            near = nearest(pending_call.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
-            text = f"there is no tool {slot.call.name[:64]!r}{hint}"
+            text = f"there is no tool {pending_call.call.name[:64]!r}{hint}"
             raise _GateRefused(Refusal(reason=Reason.UNKNOWN, text=text))
         view = caller.showing
         no = refusal(
@@ -648,13 +678,13 @@ class Executor:
             SEARCHING if view and listing is view.search else grant,
             tier=tier,
             remaining=remaining,
-            approved=slot.approved,
+            approved=pending_call.approved,
         )
         if no is None and view is not None:
             no = view.not_loaded(listing)
         if no is not None:
             raise _GateRefused(no)
-        if not slot.approved and not self._is_approved(listing, grant):
+        if not pending_call.approved and not self._is_approved(listing, grant):
             # It was shown because a person could be asked, but none has said yes.
             text = f"{listing.exposed} was not approved"
             raise _GateRefused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
@@ -737,7 +767,7 @@ class Executor:
 class _Begun:
     """A started call; ``shared`` if it joined the task of an identical one."""
 
-    booking: HedgedCall
+    hedged: HedgedCall
     shared: bool
 
 
@@ -769,9 +799,9 @@ def _was_slow(listing: CatalogueEntry, no: Refusal) -> bool:
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
 
 
-def _whose_limit(booking: HedgedCall, caller: Caller) -> Limit | None:
+def _whose_limit(hedged: HedgedCall, caller: Caller) -> Limit | None:
     """Return whose limit cuts the call; None is the tool's own, or its server's."""
-    shorter = booking.until < booking.first.own_deadline
+    shorter = hedged.until < hedged.first.own_deadline
     return Limit.HOST if caller.longest is not None and shorter else None
 
 
@@ -785,7 +815,7 @@ def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
 
 
 def _cache_key(
-    slot: PendingCall, listing: CatalogueEntry, caller: Caller
+    pending_call: PendingCall, listing: CatalogueEntry, caller: Caller
 ) -> CacheKey | None:
     definition = listing.definition
     if not definition.cacheable:
@@ -793,4 +823,4 @@ def _cache_key(
     scope = ""
     if definition.per_npc:
         scope = "\x1f".join((caller.tenant, caller.session, caller.npc))
-    return CacheKey(tool=listing.key, arguments=slot.arguments, scope=scope)
+    return CacheKey(tool=listing.key, arguments=pending_call.arguments, scope=scope)

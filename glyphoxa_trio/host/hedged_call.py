@@ -27,7 +27,7 @@ from .attempts import Attempt, Attempts, classify
 class Second(Protocol):
     """The methods of `hedging` that a hedged call uses once it has two attempts."""
 
-    async def one_landed(self, *flights: SharedTask[Any]) -> None: ...
+    async def one_ended(self, *tasks: SharedTask[Any]) -> None: ...
     def reckon(self, second: Attempt, *, won: bool) -> None: ...
     def late(self, attempt: Attempt) -> SampleKind | None: ...
     def in_vain(self, attempt: Attempt) -> None: ...
@@ -68,7 +68,7 @@ class HedgedCall:
 
     def extended(self) -> bool:
         """Move ``until`` to `Attempt.extended`; return True if that is later."""
-        if self.first.flight.cancelled:  # at its limit, before it had a waiter
+        if self.first.task.cancelled:  # at its limit, before it had a waiter
             return False
         until = self.first.extended(self._limit)
         if until <= max(self._limit, trio.current_time()):
@@ -85,9 +85,9 @@ class HedgedCall:
         self.until = min(self.until, latest)
 
     def add_waiter(self) -> None:
-        self.first.flight.add_waiter()
+        self.first.task.add_waiter()
 
-    def wait_for_what_flies(self) -> None:
+    def start_no_second(self) -> None:
         """Start no second attempt, since no turn waits for the call any longer."""
         self._second_from = math.inf
 
@@ -96,13 +96,13 @@ class HedgedCall:
 
         Cancelling the wait leaves the attempts running; it may be called again.
         """
-        first = self.first.flight
+        first = self.first.task
         if self._second is None and self._second_from < math.inf:
             with trio.CancelScope(deadline=self._second_from):
                 return await first.settled()
             self._second_from = math.inf
             if not first.done and (second := self._ask_also()) is not None:
-                second.flight.add_waiter()
+                second.task.add_waiter()
                 self._second = second
         if self._second is None or self._hedging is None:
             return await first.settled()
@@ -113,16 +113,16 @@ class HedgedCall:
     async def _earlier(self, second: Attempt, hedging: Second) -> outcome.Maybe[Any]:
         first = self.first
         with trio.CancelScope(deadline=second.own_deadline):
-            await hedging.one_landed(first.flight, second.flight)
-        if first.flight.done:
-            result = await first.flight.settled()
+            await hedging.one_ended(first.task, second.task)
+        if first.task.done:
+            result = await first.task.settled()
             if _is_answer(result):
                 return result
             self.failed = result
             with trio.CancelScope(deadline=second.own_deadline):
-                await second.flight.settled()
-        if second.flight.done:
-            result = await second.flight.settled()
+                await second.task.settled()
+        if second.task.done:
+            result = await second.task.settled()
             if _is_answer(result):
                 self.answered_by = second.listing.key
                 hedging.reckon(second, won=True)
@@ -132,7 +132,7 @@ class HedgedCall:
         own_limit = trio.current_time() >= second.own_deadline
         self._attempts.leave(second, SampleKind.TIMEOUT if own_limit else None)
         hedging.reckon(second, won=False)
-        return await first.flight.settled()
+        return await first.task.settled()
 
     def release(self, early: SampleKind | None) -> None:
         """Stop waiting for both attempts.
@@ -151,7 +151,7 @@ class HedgedCall:
             hedging.in_vain(first)
         interrupted = early is None and not self._decided
         self._attempts.leave(second, None if interrupted else hedging.late(second))
-        if second.flight.done or second.flight.cancelled:
+        if second.task.done or second.task.cancelled:
             hedging.reckon(second, won=False)
 
 

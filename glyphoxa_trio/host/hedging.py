@@ -141,7 +141,7 @@ class Hedging:
     ) -> Attempt | None:
         """Return the second attempt, a shared or a new one; None if not possible."""
         if first.second is not None:
-            joins = not first.second.flight.cancelled and permits(first.second.listing)
+            joins = not first.second.task.cancelled and permits(first.second.listing)
             return first.second if joins else None
         if first.no_second:
             return None
@@ -180,15 +180,15 @@ class Hedging:
         self._count(started=1)
         return second
 
-    async def one_landed(self, *flights: SharedTask[Any]) -> None:
+    async def one_ended(self, *tasks: SharedTask[Any]) -> None:
         """Wait until one of them has a result; also if the host closes meanwhile.
 
         The helper tasks run in the host's nursery: in a nursery of the caller's, its
         cancellation would be raised as an exception group.
         """
         news = trio.Event()
-        for flight in flights:
-            self._nursery.start_soon(_tell, flight, news)
+        for task in tasks:
+            self._nursery.start_soon(_tell, task, news)
         await news.wait()
 
     def late(self, attempt: Attempt) -> SampleKind | None:
@@ -216,8 +216,8 @@ class Hedging:
         self._figures = attrs.evolve(old, **new)
 
 
-async def _tell(flight: SharedTask[Any], news: trio.Event) -> None:
+async def _tell(task: SharedTask[Any], news: trio.Event) -> None:
     try:
-        await flight.settled()
+        await task.settled()
     finally:
         news.set()

@@ -109,7 +109,7 @@ class ToolHost:
     _catalogue: Catalogue
     _executor: Executor
     _attempts: Attempts
-    _flights: SharedTasks
+    _tasks: SharedTasks
     _calibrator: Ref[Calibrator]
     granted: Callable[[], Iterable[Grant]] = tuple
     _history: SampleHistory | None = None
@@ -388,7 +388,7 @@ class ToolHost:
     def statistics(self) -> HostStatistics:
         return HostStatistics(
             executor=self._executor.statistics(),
-            flights=self._flights.statistics(),
+            flights=self._tasks.statistics(),
             calibrator=self._calibrator.statistics(),
             tools=len(self.snapshot.listings),
             history=None if self._history is None else self._history.statistics(),
@@ -433,7 +433,7 @@ async def open_host(
         await keeper.load()
     with lone_errors(), loop_lag() as lag, ExitStack() as stack:
         async with trio.open_nursery() as nursery:
-            flights = SharedTasks(nursery, lingering_limit=lingering_limit)
+            tasks = SharedTasks(nursery, lingering_limit=lingering_limit)
             ref: Ref[Calibrator]
 
             def observe(key: str, sample: Sample) -> None:
@@ -455,7 +455,7 @@ async def open_host(
             watching = None if lag.virtual else stack.enter_context(watchdog())
             stalls = Stalls(watching, events.publish)
             attempts = Attempts(
-                flights,
+                tasks,
                 observe,
                 health_anew,
                 lag,
@@ -514,7 +514,7 @@ async def open_host(
                     catalogue,
                     executor,
                     attempts,
-                    flights,
+                    tasks,
                     ref,
                     granted,
                     history,
@@ -522,7 +522,7 @@ async def open_host(
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
-                flights.close()
+                tasks.close()
                 for listing in catalogue.current.listings:
                     if isinstance(listing.tool.handler, IsolatedHandler):
                         await listing.tool.handler.aclose()

@@ -131,7 +131,7 @@ class VisibleTools:
     deferred: tuple[CatalogueEntry, ...] = ()
     summary: str = ""
     search: CatalogueEntry | None = None
-    _shelf: LoadedTools | None = None
+    _loaded_tools: LoadedTools | None = None
     _to_load: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -150,9 +150,9 @@ class VisibleTools:
 
         The refusal holds the schema; the tool is loaded for the next round.
         """
-        if self._shelf is None or listing.key not in self._to_load:
+        if self._loaded_tools is None or listing.key not in self._to_load:
             return None
-        self._shelf.load(listing.key)
+        self._loaded_tools.load(listing.key)
         return Refusal(
             reason=Reason.NOT_LOADED,
             text=(
@@ -166,7 +166,7 @@ class VisibleTools:
 
 def showing(
     explained: Sequence[tuple[CatalogueEntry, Refusal | None]],
-    shelf: LoadedTools,
+    loaded_tools: LoadedTools,
     *,
     threshold: int,
     permitted: Permitted,
@@ -178,21 +178,21 @@ def showing(
       threshold: up to this number of external tools, all are shown in full.
       permitted: called again when the search runs.
     """
-    shelf.settle()
+    loaded_tools.settle()
     visible = [listing for listing, no in explained if no is None]
     hidden = tuple((listing, no) for listing, no in explained if no is not None)
     external = {x.key: x for x in visible if x.definition.external}
     if len(external) <= threshold:
         return VisibleTools(shown=tuple(visible), hidden=hidden)
-    shelf.schema.warm()  # here, where it costs no tool time
+    loaded_tools.schema.warm()  # here, where it costs no tool time
     search_ = CatalogueEntry(
-        tool=Tool(definition=SEARCH, handler=_finder(shelf, permitted)),
+        tool=Tool(definition=SEARCH, handler=_finder(loaded_tools, permitted)),
         exposed=SEARCH.name,
         estimate=_AT_ONCE,
-        schema=shelf.schema,
+        schema=loaded_tools.schema,
     )
     ours = [listing for listing in visible if not listing.definition.external]
-    loaded = {key: external[key] for key in shelf.keys if key in external}
+    loaded = {key: external[key] for key in loaded_tools.keys if key in external}
     return VisibleTools(
         shown=(*ours, search_, *loaded.values()),
         hidden=hidden,
@@ -200,19 +200,19 @@ def showing(
         # It covers the loaded tools too, so that it does not change when one is loaded.
         summary=summary(external.values()),
         search=search_,
-        shelf=shelf,
+        loaded_tools=loaded_tools,
     )
 
 
 def _finder(
-    shelf: LoadedTools, permitted: Permitted
+    loaded_tools: LoadedTools, permitted: Permitted
 ) -> Callable[[Mapping[str, Any], CallContext], Any]:
     async def find(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         left = context.awaited_until - trio.current_time()
         external = [x for x in permitted(left) if x.definition.external]
         found = search(arguments["query"], external, arguments.get("limit", FOUND))
         for listing in found:
-            shelf.load(listing.key)
+            loaded_tools.load(listing.key)
         names = ", ".join(listing.exposed for listing in found)
         said = (
             f"Loaded, to be called from your next step on: {names}"

@@ -29,7 +29,7 @@ from .catalogue import CatalogueEntry
 class StartCall(Protocol):
     """The function that starts a pending call, if it may start before its turn."""
 
-    def __call__(self, slot: PendingCall, /) -> Attempt | None: ...
+    def __call__(self, pending_call: PendingCall, /) -> Attempt | None: ...
 
 
 @attrs.frozen(kw_only=True)
@@ -49,11 +49,11 @@ class SpeculativeCallStatistics:
 class _SpeculativeCall:
     """One started call; ``held`` until it is used, dropped or timed out."""
 
-    slot: PendingCall
+    pending_call: PendingCall
     attempt: Attempt
     held: bool = True
     used: bool = False
-    landed_at: float | None = None
+    ended_at: float | None = None
     watch: trio.CancelScope = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -71,49 +71,49 @@ class SpeculativeCalls:
 
     _nursery: trio.Nursery
     _attempts: Attempts
-    _depart: StartCall
+    _start: StartCall
     _seats: dict[int, _SpeculativeCall] = attrs.field(factory=dict, init=False)
     _calls: int = attrs.field(default=0, init=False)
     _closed_at: float | None = attrs.field(default=None, init=False)
 
     def begin(self, call: ToolCall) -> bool:
         """Take the next call of the response; return True if it was started."""
-        slot = PendingCall(self._calls, call)
+        pending_call = PendingCall(self._calls, call)
         self._calls += 1
         if self._closed_at is not None:
             return False
-        attempt = self._depart(slot)
+        attempt = self._start(pending_call)
         if attempt is None:
             return False
-        attempt.flight.add_waiter()
+        attempt.task.add_waiter()
         self._attempts.start_speculative(attempt)
-        seat = self._seats[slot.index] = _SpeculativeCall(slot, attempt)
+        seat = self._seats[pending_call.index] = _SpeculativeCall(pending_call, attempt)
         self._nursery.start_soon(self._watch, seat)
         return True
 
-    def find(self, slot: PendingCall) -> Attempt | None:
+    def find(self, pending_call: PendingCall) -> Attempt | None:
         """Return the attempt started for this call, if the call is still the same.
 
         An attempt that ended at its own limit is returned too: that is its outcome. It
         is not returned if a write has outdated it, or if the tool was replaced.
         """
-        seat = self._seats.get(slot.index)
+        seat = self._seats.get(pending_call.index)
         if (
             seat is None
             or seat.used
             or self._closed_at is not None
             or seat.attempt.outdated
-            or slot.call != seat.slot.call
-            or slot.listing is None
-            or slot.listing.tool != seat.attempt.listing.tool
+            or pending_call.call != seat.pending_call.call
+            or pending_call.listing is None
+            or pending_call.listing.tool != seat.attempt.listing.tool
         ):
             return None
         return seat.attempt
 
-    def let_go(self, slot: PendingCall) -> None:
+    def let_go(self, pending_call: PendingCall) -> None:
         """Release the attempt, now that the fan-out that found it is a waiter."""
-        seat = self._seats.get(slot.index)
-        if seat is not None and self.find(slot) is not None:
+        seat = self._seats.get(pending_call.index)
+        if seat is not None and self.find(pending_call) is not None:
             seat.used = True
             self._leave(seat)
 
@@ -123,7 +123,7 @@ class SpeculativeCalls:
             self._closed_at = trio.current_time()
             for seat in self._seats.values():
                 self._leave(seat)
-                self._attempts.end_ahead(seat.attempt)
+                self._attempts.end_speculative(seat.attempt)
 
     def statistics(self) -> SpeculativeCallStatistics:
         now = trio.current_time() if self._closed_at is None else self._closed_at
@@ -133,8 +133,7 @@ class SpeculativeCalls:
             used=len(self._seats) - len(wasted),
             wasted=len(wasted),
             waste=sum(
-                (now if seat.landed_at is None else seat.landed_at)
-                - seat.attempt.started
+                (now if seat.ended_at is None else seat.ended_at) - seat.attempt.started
                 for seat in wasted
             ),
         )
@@ -145,7 +144,7 @@ class SpeculativeCalls:
         limit = seat.watch.deadline
         while True:
             with seat.watch:
-                await attempt.flight.settled()
+                await attempt.task.settled()
             if not (seat.watch.cancelled_caught and seat.held):
                 break
             until = attempt.extended(limit)
@@ -153,8 +152,8 @@ class SpeculativeCalls:
                 self._leave(seat, SampleKind.TIMEOUT)
                 break
             seat.watch = trio.CancelScope(deadline=until)
-        if seat.landed_at is None:
-            seat.landed_at = trio.current_time()
+        if seat.ended_at is None:
+            seat.ended_at = trio.current_time()
 
     def _leave(self, seat: _SpeculativeCall, early: SampleKind | None = None) -> None:
         if seat.held:

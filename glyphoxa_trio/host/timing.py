@@ -32,7 +32,7 @@ class Timing:
     _lag: LoopLag
     _stalls: Stalls
     _tool: Tool
-    departed: float = attrs.field(init=False)
+    started: float = attrs.field(init=False)
     _stalled_before: float = attrs.field(init=False)  # the loop's lag at the start
     _sent: float | None = attrs.field(default=None, init=False)
     _stalled: float = attrs.field(default=0.0, init=False)  # its lag when sent
@@ -40,7 +40,7 @@ class Timing:
     held_loop: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.departed, self._stalled_before = self._lag.clock(), self._lag.total()
+        self.started, self._stalled_before = self._lag.clock(), self._lag.total()
 
     @property
     def was_sent(self) -> bool:
@@ -91,10 +91,10 @@ class Timing:
     def had(self) -> float | None:
         """Return all the time since the start; None if the loop's lag, or waiting to be
         sent, took more than a negligible share of it."""
-        had = self._lag.clock() - self.departed
+        had = self._lag.clock() - self.started
         if self._sent is None or self.kept_waiting() > _TOO_MUCH * had:
             return None
-        return had if self._sent - self.departed <= _TOO_MUCH * had else None
+        return had if self._sent - self.started <= _TOO_MUCH * had else None
 
     def cut(self) -> float | None:
         """Return the seconds that a tool had whose call is cut now without an answer;
@@ -102,10 +102,10 @@ class Timing:
         if self._sent is None:
             return None
         now, excused = self._lag.clock(), self.kept_waiting()
-        had = now - self.departed
+        had = now - self.started
         if excused > _TOO_MUCH * had:
             return None
-        if self._sent - self.departed <= _TOO_MUCH * had:
+        if self._sent - self.started <= _TOO_MUCH * had:
             return max(0.0, had - excused)  # the next call would not have more time
         return max(0.0, now - self._sent - self._excused(self._stalled))
 
