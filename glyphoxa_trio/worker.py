@@ -28,6 +28,7 @@ _CHUNK: Final = 2**20
 
 
 def main() -> None:
+    """Set the limits, then answer tasks until the input ends or is idle."""
     target, memory, idle = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -74,7 +75,7 @@ def _orphans_end(tasks: int) -> Iterator[None]:
     fcntl.fcntl(tasks, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(tasks, fcntl.F_SETFL, flags | os.O_ASYNC)
     try:
-        if _comes(tasks, 0):  # between tasks, only the end of input can be readable
+        if _comes(tasks, 0):  # only the end of input can come before the answer
             os._exit(0)
         yield
     finally:

@@ -117,10 +117,12 @@ class PendingCall:
 
 
 def refused(pending_call: PendingCall, no: Refusal, now: float) -> Outcome:
+    """Return the outcome of a call that the gate refused."""
     return _end(pending_call, no.status, now, message=no.text, data=no.data)
 
 
 def invalid(pending_call: PendingCall, why: str, now: float) -> Outcome:
+    """Return the outcome of a call with arguments that the schema does not accept."""
     return _end(pending_call, Status.INVALID_ARGUMENTS, now, message=why)
 
 

@@ -51,6 +51,15 @@ def called_here(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def signature_of(function: Callable[..., Any], *, derive: bool) -> Signature:
+    """Read a function's signature.
+
+    Args:
+      derive: make the schema from the annotations; else it has no properties.
+
+    Raises:
+      TypeError: for an object that is not a function, or a parameter that cannot be
+        passed by name or has no JSON schema.
+    """
     if not inspect.isfunction(function) and not inspect.ismethod(function):
         raise TypeError(f"a tool is made from a function, not from {function!r}")
     hints = typing.get_type_hints(function, include_extras=True)

@@ -211,8 +211,6 @@ def _short(text: str) -> str:
 class JsonTextWriter:
     """A writer of JSON text of limited size, which reads no more than fits."""
 
-    """JSON text within a number of bytes. Looks at no more than fits."""
-
     max_depth: int
     truncated: bool = attrs.field(default=False, init=False)
 
