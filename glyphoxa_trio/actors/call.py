@@ -106,7 +106,7 @@ class Call(Generic[A]):
     def abandon(self) -> None:
         """Cancel the work, unless it is done, because the caller has left."""
         if self._scope is not None:
-            self._scope.cancel("the asker left")
+            self._scope.cancel("the caller left")
 
     @property
     def abandoned(self) -> bool:

@@ -471,7 +471,7 @@ class Executor:
                 hedged = HedgedCall(self._attempts, attempt)
             else:
                 end = min(fan.deadline, attempt.own_deadline)
-                hedged = self._hedging.book(
+                hedged = self._hedging.hedge(
                     attempt,
                     arguments=arguments,
                     context=context,

@@ -76,7 +76,7 @@ class Hedging:
     _budgets: dict[str, HedgeBudget] = attrs.field(factory=dict, init=False)
     _figures: HedgingStatistics = attrs.field(factory=HedgingStatistics, init=False)
 
-    def book(
+    def hedge(
         self,
         attempt: Attempt,
         *,
