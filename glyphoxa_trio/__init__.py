@@ -1,4 +1,4 @@
-"""NPCs with tools that never hold the table longer than their latency tier allows.
+"""NPCs with tools that never make the players wait longer than their tier allows.
 
 The names an embedder needs. Each is imported when it is first used, so that
 ``from glyphoxa_trio import open_runtime`` takes little longer than ``import trio``.

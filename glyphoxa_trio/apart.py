@@ -1,4 +1,4 @@
-"""Async code that blocks, in a run of trio of its own: in a thread, or a process."""
+"""A trio run of its own, in a thread or a process, for async code that blocks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def run_apart(
     """Await ``work`` in this thread, which has no run of trio. Blocks until it is done.
 
     Args:
-      work: given the seconds by which the clock of this run is ahead of the one that
-        the thread was started from: what to add to moments of that.
-      deadline: when it is cancelled, on the clock that the thread was started from.
+      work: called with the seconds by which the clock of this run is ahead of the clock
+        of the run that started the thread: add them to times of that clock.
+      deadline: when it is cancelled, on the clock of the run that started the thread.
 
     Raises:
-      TimeoutError: it was cancelled.
+      TimeoutError: if it was cancelled at its deadline.
     """
     try:
         there = trio.from_thread.run_sync(trio.current_time)
-    except RuntimeError:  # not started from a run, or from one that is over
+    except RuntimeError:  # not started from a run, or from one that has ended
         there = None
 
     async def main() -> R:
@@ -39,5 +39,5 @@ def run_apart(
 
 
 def now() -> float:
-    """The moment on the clock of this run."""
+    """Return the current time on the clock of this run."""
     return trio.current_time()

@@ -1,9 +1,9 @@
-"""Every error the kernel raises on purpose, and the base of all the others.
+"""The errors that the kernel raises on purpose, and the base class of all others.
 
-A `GlyphoxaError` raised while answering a call is an answer: it reaches the
-asker and the actor lives on. Any other exception is a bug: it crashes the
-actor, and its supervisor decides what comes next. Errors that belong to one
-room live in that room and derive from the base here.
+A `GlyphoxaError` raised while answering a request is an answer: it is raised in the
+caller, and the actor lives on. Any other exception is a bug: it crashes the actor, and
+its supervisor decides about a restart. Errors that belong to one room are defined in
+that room and derive from the base class here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class GlyphoxaError(Exception):
 class ActorGone(GlyphoxaError):
     """The actor stopped, or crashed on this very request, before it answered.
 
-    If it crashed, ``__cause__`` is what it crashed with.
+    If it crashed, ``__cause__`` is the exception.
     """
 
 
 class MessageNotUnderstood(GlyphoxaError):
-    """The actor does not know this message; nothing else has become of it."""
+    """The actor does not know this message, and has done nothing with it."""
 
 
 class DeadlineExceeded(GlyphoxaError, trio.TooSlowError):
-    """The answer did not arrive within the asker's patience."""
+    """The answer did not arrive within the time that the caller allowed."""
 
 
 class RestartsExhausted(GlyphoxaError):
@@ -43,9 +43,9 @@ class TooManyFlights(GlyphoxaError):
 
 
 def said(error: BaseException, most: int = 500) -> str:
-    """What an error of foreign code says, with its type; at most ``most`` characters.
+    """Return the type and text of a foreign error, in at most ``most`` characters.
 
-    Never raises: not every error can be printed.
+    Never raises, although a foreign ``__str__`` may.
     """
     name = type(error).__name__
     try:
@@ -53,11 +53,11 @@ def said(error: BaseException, most: int = 500) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException:  # foreign code again
-        return f"{name}, which cannot say what is wrong"
+        return f"{name}, whose text cannot be read"
 
 
 def words(error: BaseException, most: int = 2**14) -> str:
-    """As `said`, without the type where there are words."""
+    """Return the error's text; if it has none that can be read, as `said`."""
     try:
         return str(error)[:most]
     except KeyboardInterrupt:

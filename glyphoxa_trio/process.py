@@ -1,4 +1,4 @@
-"""Programs that we run: started with little of our world, and killed whole."""
+"""External programs: started with a short environment, and killed with children."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
-# What a program needs to find itself, its data and its temporary files (D15).
+# The variables a program needs to find itself, its data and its temporary files.
 _SAFE: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL")
-_END: Final = 1.0  # seconds for the kernel to hand over a process that was killed
+_END: Final = 1.0  # seconds for the kernel to reap a process that was killed
 
 
 async def start(
@@ -23,12 +23,12 @@ async def start(
     pass_fds: Collection[int] = (),
     stderr: bool = True,
 ) -> trio.Process:
-    """Start it with three pipes, as the leader of a process group of its own.
+    """Start a program with three pipes, as the leader of its own process group.
 
-    Without ``stderr``, what it writes there goes nowhere.
+    Without ``stderr``, its error output is discarded.
 
-    Not cancelled half-way: it starts or it does not. Beside the pipes it has
-    ``pass_fds``, and no other descriptor of ours.
+    A cancellation does not leave it half-started. Beside the pipes it inherits
+    ``pass_fds``, and no other file descriptor.
 
     Raises:
       OSError, ValueError: if it cannot be run.
@@ -41,12 +41,12 @@ async def start(
         stderr=subprocess.PIPE if stderr else subprocess.DEVNULL,
         env=safe | dict(env or {}),
         pass_fds=tuple(pass_fds),
-        start_new_session=True,  # a Ctrl-C is for us to understand
+        start_new_session=True,  # Ctrl-C must reach this process only
     )
 
 
 async def end(process: trio.Process) -> None:
-    """Kill it and whatever it has started, at once, and wait until it is gone.
+    """Kill it and all processes of its group, and wait until it is gone.
 
     Shielded from cancellation, for at most a second.
     """
@@ -61,7 +61,7 @@ async def end(process: trio.Process) -> None:
 
 
 def one_line(words: bytes) -> str:
-    """What a program said to stderr, for people: on one line, printable, cut."""
+    """Return a program's error output for people: one printable line, cut."""
     text = words.decode(errors="replace")
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     return " ".join(text.split())[:500]

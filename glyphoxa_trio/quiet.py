@@ -1,8 +1,8 @@
-"""What libraries log while they work for us is cleaned first.
+"""The log of libraries, with secrets removed while they work for this package.
 
-An address may hold a key, a request has one in its headers, and servers repeat what
-they were told: an HTTP client logs all of it at DEBUG. What these libraries log for
-others, and whether it is shown at all, stays as it is.
+An address may hold a key, a request has one in its headers, and servers repeat their
+input: an HTTP client logs all of it at DEBUG. Records that these libraries log on
+behalf of other code, and whether records are shown at all, stay as they are.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from traceback import format_exception
 from typing import Final
 
 Clean = Callable[[str], str]
-"""Takes the secrets out of a text."""
+"""Returns a text without its secrets."""
 
-# By these names, and below them. `client` is what the MCP SDK calls one of its own.
+# The loggers' names, and all below them. `client` is a logger of the MCP SDK.
 _LIBRARIES: Final = (
     *("client", "h11", "hpack", "httpcore2", "httpx2", "hypercorn", "mcp", "mcp_types"),
     *("trio-websocket", "wsproto"),
 )
-# Those of them that log before anything of theirs is known here.
+# Loggers that are used before the logging module lists them.
 _EARLY: Final = tuple(
     f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")
 )
@@ -32,8 +32,8 @@ _clean: ContextVar[Clean | None] = ContextVar("clean", default=None)
 
 @contextmanager
 def quiet(clean: Clean) -> Iterator[None]:
-    """While in this block, and in tasks that start in it, libraries log only what
-    ``clean`` leaves over."""
+    """Clean, inside the block and in tasks that start in it, the records of libraries
+    with ``clean``, which returns a text without its secrets."""
     outer = _clean.get()
     listen()
     token = _clean.set(clean if outer is None else lambda text: clean(outer(text)))
@@ -44,8 +44,8 @@ def quiet(clean: Clean) -> Iterator[None]:
 
 
 def cleaned(text: str) -> str:
-    """The text as it may be logged here: what a whole runtime keeps secret is hidden,
-    while one runs."""
+    """Return the text as it may be logged here: without the secrets of the runtime
+    that is running, if one is."""
     clean = _clean.get()
     return text if clean is None else clean(text)
 
@@ -56,7 +56,7 @@ class _Cleaned(logging.Filter):
             return True
         try:
             said = record.getMessage()
-        except Exception:  # foreign code: the handler complains of it
+        except Exception:  # foreign code: the handler reports it
             said = ""
         if (shown := clean(said)) != said:
             record.msg, record.args = shown, None
@@ -72,13 +72,13 @@ _seen = 0
 
 
 def listen() -> None:
-    """Clean what the libraries' loggers say that there are by now; again if there may
-    be more of them."""
+    """Add the filter to all loggers of the libraries that exist by now; call it again
+    when there may be more."""
     global _seen
     known = logging.root.manager.loggerDict
     if len(known) == _seen:
         return
     for name in (*_LIBRARIES, *_EARLY, *known):
         if name.partition(".")[0] in _LIBRARIES:
-            logging.getLogger(name).addFilter(_CLEANED)  # once, however often
+            logging.getLogger(name).addFilter(_CLEANED)  # adding it twice does nothing
     _seen = len(known)

@@ -1,4 +1,4 @@
-"""Old names of things that embedders import, kept for one version.
+"""Old names of objects that embedders import, kept for one version.
 
 A module says ``__getattr__ = renamed(__name__, Voice="VoiceStyle")``: the old name
 still works there, and warns. The names that stay are listed in CHANGELOG.md.
@@ -17,7 +17,7 @@ def renamed(module: str, **names: str) -> Callable[[str], Any]:
 
     Args:
       module: the module's ``__name__``.
-      names: by each old name, the one that it has in that module now.
+      names: the new name in that module, by old name.
     """
 
     def get(name: str) -> Any:

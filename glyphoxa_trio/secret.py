@@ -1,7 +1,7 @@
-"""A string that never shows itself, and what takes such strings out of others' texts.
+"""A string that does not print its value, and a mask that hides such strings in texts.
 
-`Secret` is what we hold. `Mask` is for what somebody else says who was told one: a
-server's answer, an error of a model's vendor, the log of a library.
+`Secret` is for the secrets this process holds. `Mask` is for texts from others who were
+given one: a server's answer, an error of a model's vendor, the log of a library.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from urllib.parse import quote, quote_plus
 import attrs
 
 HIDDEN: Final = "[secret]"
-_BETWEEN: Final = "\0"  # no secret has it: neither an environment nor a header can
-SHORTEST: Final = 6  # characters: hiding anything shorter would blot out plain words
+_BETWEEN: Final = "\0"  # in no secret: neither an environment nor a header allows it
+SHORTEST: Final = 6  # characters: a shorter secret would match in plain words
 
-# What the functions of browsers leave as it is, beside Python's.
+# Characters that the quoting functions of browsers leave, beside those Python leaves.
 _LEFT_BY_COMPONENT: Final = "!'()*"
 _LEFT_BY_URI: Final = ";,/?:@&=+$#!'()*"
 _FORM: Final = re.compile(r"(?:\\.|[^|\\])+", re.DOTALL)
@@ -30,7 +30,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 @attrs.frozen
 class Secret:
-    """A token, key or password: `reveal` it at the wire and nowhere else."""
+    """A token, key or password: call `reveal` where it is sent, and nowhere else."""
 
     _value: str = attrs.field(repr=False)
 
@@ -43,14 +43,14 @@ class Secret:
 
 @attrs.frozen
 class Mask:
-    """Puts ``[secret]`` where a text has one of some secrets, however it is written.
+    """A mask that replaces secrets in a text with ``[secret]``, in any notation.
 
     It is false if it hides nothing. 16 KiB of text cost 0.3 ms with ten secrets, 1 MiB
-    20 ms; a server that writes nothing but secrets doubles that.
+    20 ms; a text that consists of secrets doubles that.
 
     Args:
-      pattern: as `of` makes it, a regular expression: any of these texts, the longest
-        first. Another process makes the same mask of it. It holds the secrets.
+      pattern: a regular expression made by `of`: any of these texts, the longest first.
+        Another process makes the same mask from it. It contains the secrets.
       forms: these texts.
     """
 
@@ -63,9 +63,9 @@ class Mask:
 
     @classmethod
     def of(cls, secrets: Iterable[str]) -> Mask:
-        """For these secrets, each as it is and as JSON, addresses, HTML and base64
-        write it. A secret of several lines may come as one of them; what is
-        shorter than six characters is none."""
+        """Return a mask for these secrets: each as it is, and as it is written in JSON,
+        addresses, HTML and base64. Each line of a longer secret is hidden as well;
+        texts shorter than six characters are not."""
         found = {
             form
             for secret in secrets
@@ -79,19 +79,19 @@ class Mask:
 
     @classmethod
     def around(cls, *secrets: Secret | None) -> Mask:
-        """For what we hold ourselves, as far as we do."""
+        """Return a mask for these secrets of ours; None is skipped."""
         return cls.of(secret.reveal() for secret in secrets if secret is not None)
 
     def __bool__(self) -> bool:
         return bool(self.forms)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text with its secrets hidden."""
         spans = self.spans(text)
         return text if not spans else _without(text, 0, spans)
 
     def data(self, value: Any) -> Any:
-        """A value as JSON has it, each text in it without secrets, keys too.
+        """Return a JSON value with the secrets of all its texts hidden, keys too.
 
         Returns the same object if nothing had to be hidden. Many short texts cost no
         more than one long one.
@@ -115,8 +115,8 @@ class Mask:
         return _rebuilt(value, iter(shown))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where secrets are, from the left; those that overlap are one."""
-        # To look for each is many times faster than an alternation of all of them.
+        """Return the spans of secrets, from the left; overlapping ones are merged."""
+        # Searching for each form is many times faster than an alternation of all.
         found = [
             span for form in self.forms if form in text for span in _found(form, text)
         ]
@@ -138,7 +138,7 @@ def _found(form: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _without(text: str, offset: int, spans: Sequence[tuple[int, int]]) -> str:
-    """The text, which begins at ``offset``, without these spans of the whole."""
+    """Hide spans of a whole text in a part of it, which begins at ``offset``."""
     if not spans:
         return text
     shown: list[str] = []
@@ -162,7 +162,7 @@ def _gather(value: Any, texts: list[str]) -> None:
 
 
 def _rebuilt(value: Any, texts: Iterator[str]) -> Any:
-    """The value with other texts, in the order of `_gather`."""
+    """Return the value with other texts, in the order of `_gather`."""
     if isinstance(value, str):
         return next(texts)
     if isinstance(value, Mapping):
@@ -180,7 +180,7 @@ def _rebuilt(value: Any, texts: Iterator[str]) -> Any:
 
 
 def _written(secret: str) -> Iterator[str]:
-    """The secret as it is, and in the ways in which others write it."""
+    """Yield the secret as it is, and in other common notations."""
     yield secret
     yield repr(secret)[1:-1]
     yield html.escape(secret)
@@ -199,5 +199,5 @@ def _written(secret: str) -> Iterator[str]:
         yield re.sub("%..", lambda found: found[0].lower(), quoted)
     for before, alphabet in product(range(3), (None, b"-_")):
         encoded = b64encode(b"\0" * before + data, alphabet).decode()
-        # The characters that no neighbour of the secret has a part in.
+        # The characters that do not depend on the neighbours of the secret.
         yield encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]

@@ -1,9 +1,9 @@
-"""The process behind `workers`: bytes in, one function, bytes out, until it is idle.
+"""The program behind `workers`: it reads tasks, calls one function, writes answers.
 
-Run as a program; its arguments are the function as ``module:name``, how many bytes
-of memory it may have, and after how many idle seconds it ends. A task on stdin is
-its length in eight bytes and itself; an answer on stdout the same, behind a byte
-that says whether the function returned. It imports nothing before it is limited.
+Its arguments are the function as ``module:name``, its memory limit in bytes, and the
+idle seconds after which it ends. A task on stdin is its length in eight bytes, then its
+bytes. An answer on stdout is the same, after one byte that says whether the function
+returned or raised. It imports nothing before the limit is set.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ RETURNED: Final = b"r"
 RAISED: Final = b"e"
 LENGTH: Final = 8  # bytes
 
-_LONGEST: Final = 300  # characters of what an exception says
+_LONGEST: Final = 300  # characters of an exception's text
 _CHUNK: Final = 2**20
 
 
 def main() -> None:
+    """Set the limits, then answer tasks until the input ends or is idle."""
     target, memory, idle = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # What the function prints goes nowhere, and what it starts reads no tasks of ours.
+    # The function's output is discarded, and programs it starts cannot read tasks.
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def _found(target: str) -> Callable[[bytes], bytes]:
-    logging.disable()  # nobody reads it
+    logging.disable()  # the output is discarded
     module, _, name = target.partition(":")
     found: Callable[[bytes], bytes] = getattr(importlib.import_module(module), name)
     return found
@@ -68,13 +69,13 @@ def _said(error: BaseException) -> str:
 
 @contextmanager
 def _orphans_end(tasks: int) -> Iterator[None]:
-    """While in this block, the end of whoever started us is the end of this process,
-    whatever it does: the kernel says so by a signal that nobody here handles."""
+    """End this process, inside the block, when its parent ends, whatever the function
+    does: the kernel sends a signal then, for which there is no handler."""
     flags = fcntl.fcntl(tasks, fcntl.F_GETFL)
     fcntl.fcntl(tasks, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(tasks, fcntl.F_SETFL, flags | os.O_ASYNC)
     try:
-        if _comes(tasks, 0):  # nothing is due but the end
+        if _comes(tasks, 0):  # only the end of input can come before the answer
             os._exit(0)
         yield
     finally:
@@ -82,7 +83,7 @@ def _orphans_end(tasks: int) -> Iterator[None]:
 
 
 def _comes(tasks: int, seconds: float) -> bool:
-    """Whether a task, or the end of all tasks, comes within so many seconds."""
+    """Return True if a task, or the end of input, comes within so many seconds."""
     return bool(select.select([tasks], [], [], seconds)[0])
 
 

@@ -1,9 +1,9 @@
-"""Work that may take too long, in processes that can be killed.
+"""Worker processes, for work that may take too long and must be killable.
 
-A parser, a checker, a handler that holds the interpreter: none of them can be told
-to stop, and a thread of ours that runs them stops everybody. A process can be
-killed, and has a limit of memory. It starts at the first need, is used again, and
-ends by itself when it is idle or when we are gone.
+A parser, a checker, a handler that holds the interpreter: none of them can be stopped
+from outside, and in a thread of this process they would delay everything else. A
+process can be killed, and has a memory limit. It is started when first needed, reused,
+and ends by itself when it is idle or when this process has ended.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .errors import GlyphoxaError
 from .process import end, start
 from .worker import LENGTH, RETURNED
 
-_CHUNK: Final = 2**16  # what a pipe holds: what is more would be copied at once
-_GRACE: Final = 5.0  # seconds: a worker that is about to end gets nothing to do
+_CHUNK: Final = 2**16  # the size of a pipe: a larger piece would be copied at once
+_GRACE: Final = 5.0  # seconds before its idle end in which a worker gets no task
 _PROGRAM: Final = "glyphoxa_trio.worker"
 
 
 class WorkerDied(GlyphoxaError):
-    """The process ended before it had an answer; the text says how."""
+    """The process ended before it had answered; the text says how."""
 
 
 class WorkFailed(GlyphoxaError):
@@ -35,22 +35,22 @@ class WorkFailed(GlyphoxaError):
 
 
 class WorkersBusy(GlyphoxaError):
-    """Too much waits for these workers already."""
+    """Too many tasks wait for these workers already."""
 
 
 @attrs.define(eq=False)
 class Workers:
-    """At most so many processes that run one function, each one task at a time.
+    """A pool of processes that run one function, one task at a time each.
 
-    What is printed in them goes nowhere. Their environment is short, and they import
-    what this process can import. Use them in one run of trio: its end is theirs.
+    Their output is discarded. Their environment is short, and they can import what this
+    process can. Use them in one run of trio: they end with it.
 
     Args:
       target: the function, as ``module:name``; from bytes to bytes.
-      most: processes at once; who comes then waits.
+      most: number of processes at once; further tasks wait.
       memory: bytes of address space of each; beyond, the function gets a MemoryError.
       idle: seconds after which a process without work ends.
-      waiting: how many may wait.
+      waiting: number of tasks that may wait.
       largest: bytes of an answer.
     """
 
@@ -68,18 +68,18 @@ class Workers:
         self._seats = trio.CapacityLimiter(self.most)
 
     async def run(self, task: bytes, more: bytes | bytearray = b"") -> bytes:
-        """What the function makes of ``task``, and of ``more`` behind it: to join what
-        is large would take a while.
+        """Return the function's answer to ``task`` followed by ``more``; the two are
+        not joined first, which would take long for large ones.
 
-        Cancelling kills the process that is at it; the next task gets another one.
+        Cancelling it kills the process that runs the task; the next task gets another.
 
         Raises:
-          WorkFailed: the function raised.
-          WorkerDied: the process ended, said too much, or could not be started.
-          WorkersBusy: too many wait already.
+          WorkFailed: if the function raised.
+          WorkerDied: if the process ended, answered too much, or could not be started.
+          WorkersBusy: if too many tasks wait already.
         """
         if self._seats.statistics().tasks_waiting >= self.waiting:
-            raise WorkersBusy("too much waits for the worker processes")
+            raise WorkersBusy("too many tasks wait for the worker processes")
         async with self._seats:
             worker = self._free_one() or await self._started()
             try:
@@ -92,8 +92,8 @@ class Workers:
             return answer
 
     async def aclose(self) -> None:
-        """Kill them all; tasks that run end with `WorkerDied`. Takes about a second at
-        most, and is not cancelled."""
+        """Kill all processes; running tasks end with `WorkerDied`. Takes about a second
+        at most, and is shielded from cancellation."""
         self._free.clear()
         async with trio.open_nursery() as nursery:
             for worker in tuple(self._all):
@@ -101,7 +101,7 @@ class Workers:
 
     @property
     def running(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return len(self._all)
 
     async def _see_off(self, worker: _Worker) -> None:
@@ -110,17 +110,17 @@ class Workers:
             await worker.gone.wait()
 
     def _free_one(self) -> _Worker | None:
-        """The one that was used last: so those that are not needed become idle."""
+        """Return the worker used last, so that unneeded ones become idle."""
         while self._free:
             worker = self._free.pop()
             fresh = trio.current_time() - worker.since < self.idle
             if fresh and worker.process.returncode is None:
                 return worker
-            worker.ended.set()  # or it is about to end
+            worker.ended.set()  # or it is about to end by itself
         return None
 
     async def _started(self) -> _Worker:
-        # Found as we were, also where it is only checked out.
+        # The worker must find this package as this process did, even if not installed.
         path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
         numbers = [str(self.memory), str(self.idle + _GRACE)]
         command = [sys.executable, "-P", "-m", _PROGRAM, self.target, *numbers]
@@ -134,7 +134,7 @@ class Workers:
         return worker
 
     async def _mind(self, worker: _Worker) -> None:
-        """See a worker to its end, at the latest at the end of the run."""
+        """Watch a worker until it ends, and end it with the run at the latest."""
         try:
             await worker.process.wait()
             if worker in self._free:
@@ -175,7 +175,7 @@ class _Worker:
         return answer
 
     async def end(self) -> None:
-        """Kill it, if it lives, and close its pipes."""
+        """Kill the process, if it is alive, and close its pipes."""
         await end(self.process)
         self.ended.set()
 
@@ -191,7 +191,7 @@ class _Worker:
         return bytes(read)
 
     async def _death(self) -> WorkerDied:
-        with trio.move_on_after(1):  # its pipes are closed a little before it is gone
+        with trio.move_on_after(1):  # its pipes are closed shortly before its end
             await self.process.wait()
         code = self.process.returncode
         if code is None:

@@ -1,8 +1,7 @@
-"""L0, the actor kernel: it knows nothing of NPCs, tools or servers.
+"""The actor kernel (L0), which is independent of NPCs, tools and servers.
 
-`mailbox` and `supervision` make an actor; `flight` runs foreign code where it
-cannot hold a caller; `fanout`, `stream` and `topic` are the shapes in which
-results travel.
+`mailbox` and `supervision` make an actor; `shared_task` runs foreign code where it
+cannot block a caller; `fanout`, `stream` and `topic` deliver results and events.
 """
 
 from typing import TYPE_CHECKING

@@ -13,29 +13,29 @@ import trio
 
 from glyphoxa_trio.errors import ActorGone, GlyphoxaError, MessageNotUnderstood
 
-A = TypeVar("A")  # whom a message is for
+A = TypeVar("A")  # the actor that a message is for
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Request(Generic[A, R_co]):
-    """A message: for whom, and the type of the answer."""
+    """A message. Its type arguments are the actor and the type of the answer."""
 
     __slots__ = ()
 
 
 @attrs.define(eq=False)
 class Call(Generic[A]):
-    """One request in flight: the message, and a place for its answer."""
+    """One request in flight: the message, and the place for its answer."""
 
     request: Request[A, Any]
-    told: bool = False  # nobody waits for an answer
-    # Cancelled by the asker when it stops caring, and by nobody else.
+    told: bool = False  # sent without waiting for an answer
+    # Cancelled by the caller when it stops waiting, and by nothing else.
     _scope: trio.CancelScope | None = attrs.field(init=False)
     _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
     _settled: trio.Event | None = attrs.field(init=False)
     _in_work: bool = attrs.field(default=False, init=False)
 
-    # Every observation of a tool is told, so that one costs what it needs.
+    # Every observation of a tool is sent with `tell`, so a told call is kept cheap.
     @_scope.default
     def _asked(self) -> trio.CancelScope | None:
         return None if self.told else trio.CancelScope()
@@ -46,13 +46,13 @@ class Call(Generic[A]):
 
     @contextmanager
     def answering(self) -> Generator[None]:
-        """Work on this call, for as long as its asker cares.
+        """Work on this call, for as long as its caller waits.
 
-        The body is cancelled when the asker's patience ends or the asker is
-        cancelled. A `GlyphoxaError` raised in it, alone or as the only kind in
-        a group, becomes the answer; any other exception crashes the actor, and is
-        the ``__cause__`` of what the asker gets. Either way the asker is not left
-        waiting: a body that ends without an answer does not know the message.
+        The body is cancelled when the caller's time is up or the caller is cancelled. A
+        `GlyphoxaError` raised in it, alone or as the only kind in a group, becomes the
+        answer; any other exception crashes the actor, and is the ``__cause__`` of the
+        error that the caller gets. Either way the caller is not left waiting: if the
+        body ends without an answer, the message counts as not understood.
         """
         self._in_work = True
         understood = True
@@ -70,7 +70,7 @@ class Call(Generic[A]):
                 crash = bugs
                 raise
             self.refuse(_first_leaf(on_purpose))
-            if others is not None:  # the actor is cancelled, beside the answer
+            if others is not None:  # the actor is cancelled at the same time
                 raise others from None
         except Exception as bug:
             crash = bug
@@ -91,26 +91,26 @@ class Call(Generic[A]):
         self.refuse(gone)
 
     def reply(self, value: object) -> None:
-        """Answer with ``value``. Reply last: the asker may leave at once."""
+        """Answer with ``value``. Reply last: the caller may be gone at once."""
         self._settle(outcome.Value(value))
 
     def refuse(self, error: Exception) -> None:
-        """Answer by raising ``error`` in the asker."""
+        """Answer by raising ``error`` in the caller."""
         self._settle(outcome.Error(error))
 
     async def settled(self) -> None:
-        """Wait for the answer, however it turns out."""
+        """Wait for the answer, be it a value or an error."""
         if self._settled is not None:
             await self._settled.wait()
 
     def abandon(self) -> None:
-        """The asker left: cancel the work, unless it is done."""
+        """Cancel the work, unless it is done, because the caller has left."""
         if self._scope is not None:
-            self._scope.cancel("the asker left")
+            self._scope.cancel("the caller left")
 
     @property
     def abandoned(self) -> bool:
-        """True once nobody waits for the answer any more."""
+        """True once the caller no longer waits for the answer."""
         return self._scope is not None and self._scope.cancel_called
 
     def _settle(self, answer: outcome.Maybe[Any]) -> None:

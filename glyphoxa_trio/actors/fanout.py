@@ -1,7 +1,7 @@
-"""Run the jobs of one fan-out in parallel, under one deadline, keep what is done.
+"""The fan-out: jobs that run in parallel under one deadline; finished results are kept.
 
-A job is our own code and stops when cancelled; foreign code belongs in a
-`SharedTask`, on which a job waits.
+A job is our own code and stops when cancelled; foreign code belongs in a `SharedTask`,
+for which a job waits.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class _Late(Enum):
 
 
 LATE: Final = _Late.LATE
-"""Stands where the result of a job would, had it come in time."""
+"""The result of a job that was not finished in time."""
 
 Late = Literal[_Late.LATE]
 
 
 @attrs.define(eq=False)
 class FanOut(Generic[R]):
-    """One fan-out: at most ``deadline`` (on trio's clock), results in call order.
+    """One fan-out: it ends at ``deadline`` (trio's clock); results in call order.
 
-    It costs the time of its slowest job, never the sum. What has finished when
-    the time is up is kept; what has not is cancelled and reads `LATE`. At an
-    exact tie either is right.
+    It takes the time of its slowest job, never the sum. A job that has finished when
+    the time is up keeps its result; any other is cancelled and gets `LATE`. At an exact
+    tie either may happen.
     """
 
     deadline: float
@@ -41,16 +41,16 @@ class FanOut(Generic[R]):
 
     @property
     def time_is_up(self) -> bool:
-        """Tells a cancelled job whose doing it was: the deadline's, or the caller's."""
-        if self._scope is None:  # nothing runs, or one job that keeps the time itself
+        """True if a cancelled job was cancelled by the deadline, not by the caller."""
+        if self._scope is None:  # nothing runs, or one job that watches the time itself
             return trio.current_time() >= self.deadline
         return self._scope.cancel_called
 
     async def run(self, jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R | Late]:
         """Run every job and return a result each, by the deadline at the latest.
 
-        Cancelling the caller cancels every job. An exception of a job ends the
-        fan-out: turn what may go wrong into a result inside the job.
+        Cancelling the caller cancels every job. An exception of a job ends the fan-out:
+        a job should convert its expected errors to results.
         """
         results: list[R | Late] = [LATE] * len(jobs)
 

@@ -1,8 +1,8 @@
-"""Live ends that messages name, for actors of one process.
+"""The handover of live objects between actors of one process.
 
-A message is data. Where it is about something that lives, such as the stream on which
-somebody waits for an answer, that is put here first, and the message has the name under
-which it lies::
+A message is data. Where it has to refer to a live object, such as the stream on which
+the caller waits for an answer, the object is put here first, and the message has the
+name under which it was put::
 
     with handover.offered(stream) as name:
         await ref.ask(Ask(question, stream=name), within=1)
@@ -24,23 +24,23 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class Handover:
-    """What was put and nobody has taken yet."""
+    """The objects that were put and have not been taken yet, by name."""
 
     _things: dict[str, object] = attrs.field(factory=dict, init=False)
 
     def put(self, thing: object) -> str:
-        """Leave it here. Returns its name, which is never used again."""
+        """Put an object here; return its name, which is never used again."""
         name = token_hex(8)
         self._things[name] = thing
         return name
 
     def look(self, name: str, kind: type[T]) -> T | None:
-        """As `take`, but it stays here."""
+        """Return the object as `take` does, but leave it here."""
         thing = self._things.get(name)
         return thing if isinstance(thing, kind) else None
 
     def take(self, name: str, kind: type[T]) -> T | None:
-        """What was put under that name; None if it was taken, or is something else."""
+        """Take the object of that name; None if it is gone or of another kind."""
         found = self.look(name, kind)
         if found is not None:
             del self._things[name]
@@ -48,7 +48,7 @@ class Handover:
 
     @contextmanager
     def offered(self, thing: object) -> Iterator[str]:
-        """It can be taken inside the block."""
+        """Put an object here for the length of the block, and yield its name."""
         name = self.put(thing)
         try:
             yield name

@@ -1,4 +1,4 @@
-"""What a process is told from outside, handed to the program instead of ending it."""
+"""Interrupts: signals of the system, passed to the program instead of ending it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import trio
 
 from .lone import lone_errors
 
-# Ctrl-C; the end as asked for by others; the terminal is gone.
+# Ctrl-C, a request to end, and the loss of the terminal.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @asynccontextmanager
 async def interrupts(on_interrupt: Callable[[int], None]) -> AsyncGenerator[None]:
-    """Call ``on_interrupt`` with each SIGINT, SIGTERM or SIGHUP; nobody dies of it."""
+    """Call ``on_interrupt`` with each SIGINT, SIGTERM or SIGHUP, which end nothing."""
     with lone_errors(), trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_hand_on, signals, on_interrupt)

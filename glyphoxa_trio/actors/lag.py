@@ -1,7 +1,7 @@
-"""Measure how long the event loop kept tasks waiting: exact, and nearly free.
+"""The lag of the event loop: how long tasks were kept waiting, exact and nearly free.
 
-A deadline that passes while the loop is busy, or while the machine gives the process
-no time, says nothing of the work that waited. `LoopLag` adds up those times, so that
+A deadline that passes while the loop is busy, or while the machine gives the process no
+time, says nothing of the work that was waiting. `LoopLag` adds up those times, so that
 code that measures a wait can subtract them:
 
     before = lag.total(now())
@@ -23,17 +23,17 @@ from .watchdog import LoopHold, Watchdog
 
 R = TypeVar("R")
 
-# One round of the loop takes less than this if nothing is wrong, seconds.
+# A normal round of the loop takes less than this, seconds.
 STALL: Final = 0.005
 
 
 @attrs.define(eq=False, slots=False)
 class LoopLag(trio.abc.Instrument):
-    """The seconds in which tasks were kept waiting by the loop, added up.
+    """The sum of the times in which tasks were kept waiting by the loop, in seconds.
 
     It counts the rounds of the loop that took longer than `STALL`, and the sleeps of
-    the loop that ended later than they should have by more than that. Made by
-    `loop_lag`. A virtual clock is never late.
+    the loop that ended late by more than that. Made by `loop_lag`. A virtual clock is
+    never late.
 
     Args:
       clock: reads trio's clock, also in other threads.
@@ -54,8 +54,8 @@ class LoopLag(trio.abc.Instrument):
         return self._virtual
 
     def total(self) -> float:
-        """The seconds lost until now, the round that runs included. The difference of
-        two totals is what was lost between them."""
+        """Return the seconds lost until now, with the present round. The difference of
+        two totals is the time lost between them."""
         if self._virtual:
             return 0.0
         ran = self.clock() - self._awake
@@ -76,10 +76,10 @@ class LoopLag(trio.abc.Instrument):
 
 @contextmanager
 def loop_lag() -> Generator[LoopLag]:
-    """A `LoopLag` of this run, for as long as the block lasts."""
+    """Yield a `LoopLag` of this run, for as long as the block lasts."""
     clock = trio.lowlevel.current_clock()
-    # trio has no name of its own for its real clock, and to ask a virtual one for a
-    # sleep may move it.
+    # trio has no public name for its real clock, and asking a virtual one for a sleep
+    # may move it.
     virtual = type(clock).__name__ != "SystemClock"
     lag = LoopLag(clock.current_time, virtual)
     if virtual:
@@ -94,15 +94,15 @@ def loop_lag() -> Generator[LoopLag]:
 
 @attrs.define(eq=False)
 class OwnTime(Generic[R]):
-    """Await ``work``, and know how much of a stalled loop was its own doing.
+    """An awaitable that awaits ``work`` and measures how long it blocked the loop.
 
-    ``seconds`` adds up the steps of the work that held the loop for longer than
-    `STALL`. `LoopLag` counts these as well, but they are the work's own fault.
+    ``seconds`` adds up the steps of the work that blocked the loop for longer than
+    `STALL`. `LoopLag` counts these as well, but the work itself has caused them.
 
     Args:
-      watchdog: looks at the steps; None is nobody.
-      whose: what it is told that they are of.
-      on_hold: told of each step that held the loop by itself.
+      watchdog: observes the steps; None for no observation.
+      whose: the name by which the watchdog knows the work.
+      on_hold: called with each step that blocked the loop by itself.
     """
 
     _work: Awaitable[R]
@@ -113,9 +113,9 @@ class OwnTime(Generic[R]):
     seconds: float = attrs.field(default=0.0, init=False)
 
     def __await__(self) -> Generator[Any, Any, R]:
-        # What `yield from` does, with a look at the clock around each step.
+        # The same as `yield from`, with the clock read around each step.
         steps: Any = self._work.__await__()
-        if not hasattr(steps, "send"):  # a bare iterator, which awaiting allows
+        if not hasattr(steps, "send"):  # a bare iterator, which may be awaited too
             steps = _coroutine(steps)
         step, value = steps.send, None
         watchdog = self._watchdog

@@ -1,4 +1,4 @@
-"""What was cancelled and does not stop: it is counted until it does."""
+"""Lingering tasks: those that were cancelled and have not stopped yet, counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 
 @attrs.define(eq=False)
 class LingeringTasks:
-    """What was cancelled and has not stopped, with the time of cancelling."""
+    """The cancelled tasks that have not stopped, with the times of cancelling."""
 
     by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
     _on_stopped: Callable[[Hashable], None] | None = None
@@ -19,36 +19,36 @@ class LingeringTasks:
     def when_stopped(self, told: Callable[[Hashable], None]) -> None:
         self._on_stopped = told
 
-    def add(self, key: Hashable, stray: object) -> None:
-        self.by_key.setdefault(key, {})[id(stray)] = trio.current_time()
+    def add(self, key: Hashable, task: object) -> None:
+        self.by_key.setdefault(key, {})[id(task)] = trio.current_time()
 
-    def discard(self, key: Hashable, stray: object) -> None:
-        strays = self.by_key.get(key)
-        if strays is not None and strays.pop(id(stray), None) is not None:
-            if not strays:
+    def discard(self, key: Hashable, task: object) -> None:
+        tasks = self.by_key.get(key)
+        if tasks is not None and tasks.pop(id(task), None) is not None:
+            if not tasks:
                 del self.by_key[key]
             if self._on_stopped is not None:
                 self._on_stopped(key)
 
     def count(self, key: Hashable, grace: float) -> int:
-        strays = self.by_key.get(key)
-        if not strays:
+        tasks = self.by_key.get(key)
+        if not tasks:
             return 0
         now = trio.current_time()
-        return sum(since + grace <= now for since in strays.values())
+        return sum(since + grace <= now for since in tasks.values())
 
 
 @attrs.define(eq=False)
 class ThreadToken:
-    """The limiter of one thread: trio gives it back when the thread has ended.
+    """The limiter of one thread, which trio releases when the thread has ended.
 
-    That is later than the flight's landing when the thread was abandoned, so it
-    is what tells a lingering thread from a finished one.
+    If the thread was abandoned, that is later than the end of its shared task, so the
+    token distinguishes a lingering thread from a finished one.
     """
 
     _own: trio.CapacityLimiter
     _seats: trio.CapacityLimiter
-    _strays: LingeringTasks
+    _lingering: LingeringTasks
     _key: Hashable
     taken: bool = attrs.field(default=False, init=False)
 
@@ -65,4 +65,4 @@ class ThreadToken:
         self._seats.release_on_behalf_of(borrower)
         self._own.release_on_behalf_of(borrower)
         self.taken = False
-        self._strays.discard(self._key, self)
+        self._lingering.discard(self._key, self)

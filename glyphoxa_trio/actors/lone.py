@@ -1,4 +1,4 @@
-"""An error raised inside a resource's block leaves it as it is, not in a group."""
+"""A single error raised inside a resource's block, taken out of its groups."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def lone_errors() -> Generator[None]:
-    """Take a lone exception out of the groups that nurseries wrap around it.
+    """Take a single exception out of the groups that nurseries wrap around it.
 
-    For resources that open nurseries of their own: whoever uses one should not
-    have to know how many. Several exceptions at once stay a group.
+    For resources that open nurseries of their own: their user should not have to know
+    how many. Several exceptions at once stay a group.
     """
     try:
         yield

@@ -1,11 +1,11 @@
 """An actor: one task, one mailbox, one owner of the state.
 
-An actor is an async function that reads an `Inbox`. Its state is its local
-variables, so nothing else can touch it. Messages are frozen `Request` classes
-whose type arguments are whom they are for and the type of the answer, so that a type
-checker refuses a message to the wrong actor::
+An actor is an async function that reads an `Inbox`. Its state is its local variables,
+so nothing else can change it. Messages are frozen `Request` classes whose type
+arguments are the actor they are for and the type of the answer, so that a type checker
+refuses a message to the wrong actor::
 
-    class Dice: ...  # whom the messages are for
+    class Dice: ...  # the actor that the messages are for
 
     @attrs.frozen
     class Roll(Request[Dice, list[int]]):
@@ -24,9 +24,10 @@ checker refuses a message to the wrong actor::
         rolls = await ref.ask(Roll(2, 6), within=0.5)   # list[int]
         await ref.stop(within=1)
 
-Only the asker owns a deadline: the actor's work is cancelled because the asker
-left, through any number of hops. No asker waits for ever: crash, stop, full
-mailbox and cancellation all end its wait. Times are seconds on trio's clock.
+Only the caller has a deadline: the actor's work is cancelled because the caller has
+left, through any number of actors in between. No caller waits for ever: a crash, a
+stop, a full mailbox and a cancellation all end its wait. Times are seconds on trio's
+clock.
 """
 
 from __future__ import annotations
@@ -73,15 +74,15 @@ class _Counts:
 
 @attrs.define(eq=False)
 class Inbox(Generic[A]):
-    """The reading end of a mailbox: yields the calls that still matter.
+    """The reading end of a mailbox. It skips calls whose callers have left.
 
-    Iteration ends when the actor is stopped and everything sent before that has
-    been read.
+    Iteration ends when the actor is stopped and everything sent before that has been
+    read.
     """
 
     name: str
     _channel: trio.MemoryReceiveChannel[Call[A]]
-    # What the body took of what was asked; weak, so that what is done is forgotten.
+    # The asked calls that the body took; weak, so that finished ones are forgotten.
     _taken: WeakSet[Call[A]] = attrs.field(factory=WeakSet, init=False)
 
     def __aiter__(self) -> Inbox[A]:
@@ -94,10 +95,10 @@ class Inbox(Generic[A]):
             raise StopAsyncIteration from None
 
     async def receive(self) -> Call[A]:
-        """The next call that still matters.
+        """Wait for the next call whose caller still waits, and return it.
 
         Raises:
-          trio.EndOfChannel: the actor was stopped and the mailbox is empty.
+          trio.EndOfChannel: if the actor was stopped and the mailbox is empty.
         """
         while (call := await self._channel.receive()).abandoned:
             pass
@@ -106,7 +107,7 @@ class Inbox(Generic[A]):
         return call
 
     def drop_taken(self, crash: Exception | None) -> None:
-        """A life ended: refuse what it took, did not answer and does not work on."""
+        """Refuse the calls that an ended life took and neither answered nor runs."""
         for call in list(self._taken):
             if call._answer is None and not call._in_work:
                 gone = ActorGone(f"{self.name} ended before it answered")
@@ -115,7 +116,7 @@ class Inbox(Generic[A]):
         self._taken.clear()
 
     def close(self) -> None:
-        """Refuse whatever is still waiting, then accept nothing more."""
+        """Refuse all waiting calls, then accept no more."""
         with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
             while True:
                 self._channel.receive_nowait().refuse(ActorGone(f"{self.name} stopped"))
@@ -124,7 +125,7 @@ class Inbox(Generic[A]):
 
 @attrs.frozen(eq=False)
 class Ref(Generic[A]):
-    """The writing end of a mailbox: all the world knows of an actor."""
+    """The writing end of a mailbox, by which the rest of the program uses an actor."""
 
     name: str
     _channel: trio.MemorySendChannel[Call[A]]
@@ -135,16 +136,16 @@ class Ref(Generic[A]):
         """Send ``request`` and wait for its answer.
 
         Args:
-          request: the message; its type names the type of the reply.
-          within: the asker's patience in seconds. It covers the wait for a
-            place in the mailbox, the wait in it, and the work itself.
+          request: the message; its type determines the type of the reply.
+          within: the longest wait, in seconds. It covers the wait for a place in the
+            mailbox, the wait in it, and the work itself.
 
-        Cancelling the asker cancels the work.
+        Cancelling the caller cancels the work.
 
         Raises:
           DeadlineExceeded: if ``within`` seconds pass first.
           ActorGone: if the actor stops, or crashes on this very request.
-          GlyphoxaError: whatever else the actor answers with.
+          GlyphoxaError: any other error that the actor answers with.
         """
         call = Call(request)
         self._counts.asked += 1
@@ -166,8 +167,8 @@ class Ref(Generic[A]):
     def tell(self, request: Request[A, Any]) -> bool:
         """Send ``request`` without waiting, for its effect only.
 
-        Returns False if the mailbox is full or the actor gone: the message is
-        dropped and counted. Never blocks.
+        Returns False if the mailbox is full or the actor gone: the message is dropped
+        and counted. Never blocks.
         """
         try:
             self._channel.send_nowait(Call(request, told=True))
@@ -182,7 +183,7 @@ class Ref(Generic[A]):
         return True
 
     def close(self) -> None:
-        """Accept nothing more; what is in the mailbox is still answered."""
+        """Accept no more messages; those in the mailbox are still answered."""
         self._counts.closed = True
         self._channel.close()
 
@@ -192,12 +193,12 @@ class Ref(Generic[A]):
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing was ever sent to it."""
+        """True if it was never sent a message."""
         return not (self._counts.asked or self._counts.told)
 
     @property
     def idle(self) -> bool:
-        """Whether the actor waits for its next message, or will for its first, and none
+        """True if the actor waits for its next message, or was never sent one, and none
         is on its way."""
         if self.untouched:
             return True
@@ -205,10 +206,10 @@ class Ref(Generic[A]):
         return not channel.current_buffer_used and bool(channel.tasks_waiting_receive)
 
     async def stop(self, *, within: float) -> bool:
-        """Close, and wait until the actor has answered what it had.
+        """Close the mailbox, and wait until the actor has answered all messages.
 
-        Returns whether it ended within so many seconds. It is not cancelled if
-        not: its nursery's owner decides that.
+        Returns True if it ended within so many seconds. Otherwise it is not cancelled:
+        the owner of its nursery decides that.
         """
         self.close()
         with trio.move_on_after(within):
@@ -245,23 +246,23 @@ def spawn(
 ) -> Ref[A]:
     """Start an actor in the caller's ``nursery`` and return its `Ref`.
 
-    The mailbox exists before its reader, so the ref can be used at once, and
-    outlives every restart, so a ref stays good. The actor ends when it is
-    stopped or the nursery is cancelled.
+    The mailbox exists before its reader, so the ref can be used at once, and it
+    outlives every restart, so a ref stays valid. The actor ends when it is stopped or
+    the nursery is cancelled.
 
     Args:
-      capacity: how many messages may wait; an asker beyond that waits outside,
-        a teller is dropped.
-      restart: run ``body`` afresh when it crashes; without it a crash cancels
-        the nursery. ``body`` makes what it needs, so that nothing of a life that
-        crashed is left to the next.
-      on_event: told of every life, failure and restart; must not block.
+      capacity: the number of messages that may wait; beyond that `Ref.ask` waits for a
+        place, and `Ref.tell` drops its message.
+      restart: run ``body`` again when it crashes; without it a crash cancels the
+        nursery. ``body`` creates its own state, so that no state of a crashed life is
+        left to the next one.
+      on_event: called with every life, failure and restart; must not block.
 
     Raises:
-      TypeError: ``restart`` without ``on_event``: nobody would hear of a crash.
+      TypeError: for ``restart`` without ``on_event``: a crash would go unnoticed.
     """
     if restart is not None and on_event is None:
-        raise TypeError("spawn(restart=...) needs on_event=: who hears of a crash?")
+        raise TypeError("spawn(restart=...) needs on_event=, to report a crash")
     label = name if name is not None else str(getattr(body, "__name__", body))
     send, receive = trio.open_memory_channel[Call[A]](capacity)
     stopped = trio.Event()

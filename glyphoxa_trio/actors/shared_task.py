@@ -1,12 +1,12 @@
-"""Work that runs in its owner's nursery while callers come and go (D3a).
+"""Shared tasks: work in its owner's nursery, for which any number of callers wait.
 
-Foreign code may shield itself or sit in a thread that ignores cancellation.
-Run here, it cannot hold a caller: the caller waits for the flight's landing as
-long as it likes and leaves when it likes. A flight is cancelled when its last
-passenger leaves; one that does not stop then is *lingering*, counted under its
-key, and beyond a bound nothing more is launched under that key.
+Foreign code may shield itself from cancellation, or run in a thread that ignores it.
+Run here, it cannot block a caller: a caller waits for the task's result as long as it
+likes, and leaves when it likes. A task is cancelled when its last waiter leaves; one
+that does not stop then is *lingering*. Lingering tasks are counted by key, and beyond a
+limit no more tasks are started for that key.
 
-Above 300 lines, because the ways in which a flight can begin and end are read together.
+Above 300 lines, because the ways in which a task starts and ends are read together.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 from .lingering import LingeringTasks, ThreadToken
 
 R = TypeVar("R")
-OnLanded = Callable[[outcome.Maybe[R]], None]
+OnResult = Callable[[outcome.Maybe[R]], None]
 Leave = Callable[[], None]
 
 
 class SharedTaskEnded(Exception):
-    """The work wanted to end more than itself; no error on purpose, but a bug."""
+    """The work raised an exception that would end more than itself, which is a bug."""
 
 
 class SharedTaskCancelled(GlyphoxaError):
-    """The flight has no result: nobody waited, or its owner was cancelled."""
+    """The task has no result: its last waiter left, or its owner was cancelled."""
 
 
 @attrs.define(eq=False)
 class SharedTask(Generic[R]):
-    """One piece of work in the air, with the passengers who wait for it."""
+    """One piece of running work, with the number of callers that wait for it."""
 
     key: Hashable
     started: float
-    _strays: LingeringTasks
+    _lingering: LingeringTasks
     _stop: Leave = attrs.field(init=False)
-    _passengers: int = attrs.field(default=0, init=False)
+    _waiters: int = attrs.field(default=0, init=False)
     _cancelled: bool = attrs.field(default=False, init=False)
-    # Who sleeps until it lands, in order. A `trio.Event` takes longer to wake them.
+    # Tasks that sleep until it has ended, in order. Waking a `trio.Event` is slower.
     _waiting: dict[trio.lowlevel.Task, None] = attrs.field(factory=dict, init=False)
     _result: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
     _down: bool = attrs.field(default=False, init=False)
 
     def add_waiter(self) -> None:
-        """Count as a passenger until `leave`."""
-        self._passengers += 1
+        """Count one more waiter, until it calls `release`."""
+        self._waiters += 1
 
     def release(self) -> bool:
-        """Stop being a passenger; the last one out cancels a flight in the air.
+        """Count one waiter less; the last one cancels a task that is still running.
 
         Returns True if this cancelled it.
         """
-        self._passengers -= 1
-        if self._passengers or self.done or self.cancelled:
+        self._waiters -= 1
+        if self._waiters or self.done or self.cancelled:
             return False
         self._cancelled = True
-        self._strays.add(self.key, self)
+        self._lingering.add(self.key, self)
         self._stop()
         return True
 
@@ -76,15 +76,14 @@ class SharedTask(Generic[R]):
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody waits: there is nothing to join any more."""
+        """True once its last waiter has left, so that it cannot be joined."""
         return self._cancelled
 
     async def result(self) -> R:
-        """The result of the work, or its exception. Board first.
+        """Return the result of the work, or raise its exception; `add_waiter` first.
 
-        Cancelling the wait does nothing to the flight: that is `leave`'s.
-        """
-        # Not `unwrap`, which may be done once only: there may be more passengers.
+        Cancelling the wait does not cancel the task: only `release` does."""
+        # Not `unwrap`, which may be called only once: there may be more waiters.
         match await self.settled():
             case outcome.Error(error):
                 raise error
@@ -93,7 +92,7 @@ class SharedTask(Generic[R]):
                 return result
 
     async def settled(self) -> outcome.Maybe[R]:
-        """As `result`, the result or exception as a value. Do not unwrap it."""
+        """Return the result or exception as a value. Do not unwrap it."""
         if self._down:
             await trio.lowlevel.checkpoint()
         else:
@@ -117,31 +116,31 @@ class SharedTask(Generic[R]):
 
 @attrs.define(eq=False)
 class TaskResult(Generic[R]):
-    """How work that needs no task of its own ends: it calls one of these two, once."""
+    """The end of work that needs no task of its own: it calls one method, once."""
 
-    _flights: SharedTasks
-    _flight: SharedTask[R]
-    _on_landed: OnLanded[R] | None
+    _tasks: SharedTasks
+    _shared: SharedTask[R]
+    _on_result: OnResult[R] | None
 
     def set(self, result: outcome.Maybe[R]) -> None:
-        """It has ended. What comes for a flight that was cancelled is dropped."""
-        flight = self._flight
-        if flight.done:
+        """Set the result. A result for a cancelled task is dropped."""
+        shared = self._shared
+        if shared.done:
             return
-        flight._result = result
-        if self._on_landed is not None and not flight.cancelled:
-            self._on_landed(result)
-        self._flights._end(flight)
+        shared._result = result
+        if self._on_result is not None and not shared.cancelled:
+            self._on_result(result)
+        self._tasks._end(shared)
 
     def continue_with(self, work: Callable[[], Awaitable[R]]) -> None:
-        """It needs a task after all."""
-        if not self._flight.done:
-            self._flights._go(self._flight, work, (), self._on_landed)
+        """Run ``work`` in a task after all."""
+        if not self._shared.done:
+            self._tasks._go(self._shared, work, (), self._on_result)
 
 
 @attrs.frozen(kw_only=True)
 class SharedTaskStatistics:
-    """``flying`` counts what is in the air; ``lingering`` is by key."""
+    """Counts of shared tasks: ``flying`` are running now; ``lingering`` is by key."""
 
     launched: int
     flying: int
@@ -150,15 +149,15 @@ class SharedTaskStatistics:
 
 @attrs.define(eq=False)
 class SharedTasks:
-    """Everything in the air over one nursery.
+    """All shared tasks of one nursery.
 
     Args:
-      lingering_limit: how many flights of one key may ignore their
+      lingering_limit: the number of tasks of one key that may ignore their
         cancellation before `start` refuses that key.
-      grace: seconds that a cancelled flight may take to stop before it counts
-        as lingering.
-      threads: how many blocking functions may run at once.
-      threads_per_key: how many of one key; more of them wait, so that one that
+      grace: seconds that a cancelled task may take to stop before it counts as
+        lingering.
+      threads: the number of blocking functions that may run at once.
+      threads_per_key: the number for one key; more of them wait, so that a tool that
         hangs does not take every thread.
     """
 
@@ -169,7 +168,7 @@ class SharedTasks:
     threads_per_key: int = 8
     _launched: int = attrs.field(default=0, init=False)
     _flying: int = attrs.field(default=0, init=False)
-    _strays: LingeringTasks = attrs.field(factory=LingeringTasks, init=False)
+    _lingering: LingeringTasks = attrs.field(factory=LingeringTasks, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _taskless: set[SharedTask[Any]] = attrs.field(factory=set, init=False)
     _seats: trio.CapacityLimiter = attrs.field(init=False)
@@ -181,78 +180,78 @@ class SharedTasks:
         self._seats = trio.CapacityLimiter(self.threads)
 
     def when_lingering_stops(self, told: Callable[[Hashable], None]) -> None:
-        """Tell ``told`` the key whenever something cancelled has really stopped.
+        """Have ``told`` called with the key of each cancelled task when it has stopped.
 
-        Until then it may still have done something.
+        Until then it may still have an effect.
         """
-        self._strays.when_stopped(told)
+        self._lingering.when_stopped(told)
 
     def start(
         self,
         key: Hashable,
         work: Callable[..., Awaitable[R]],
         *args: Any,
-        on_landed: OnLanded[R] | None = None,
+        on_result: OnResult[R] | None = None,
         begin: Callable[[TaskResult[R]], Leave | None] | None = None,
     ) -> SharedTask[R]:
         """Start ``await work(*args)`` in the owner's nursery.
 
-        An `Exception` raised by it belongs to the passengers. ``on_landed`` is
-        told of the result before they are, and not of a cancelled flight's end.
+        An `Exception` raised by it is for the waiters. ``on_result`` is called with the
+        result before they get it; it is not called for a cancelled task.
 
         Args:
-          begin: begins the work without a task, if it can: returns what leaves it at
-            once, for good, or None if ``work`` is to be awaited instead.
+          begin: starts the work without a task, if possible: it returns a function that
+            ends the work at once, for good, or None if ``work`` must be awaited.
 
         Raises:
-          TooManyFlights: if so many under this key already ignore cancellation.
+          TooManyFlights: if too many tasks of this key already ignore cancellation.
         """
         lingering = self.lingering(key)
         if lingering >= self.lingering_limit:
             raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
-        flight: SharedTask[R] = SharedTask(key, trio.current_time(), self._strays)
+        shared: SharedTask[R] = SharedTask(key, trio.current_time(), self._lingering)
         leave = None
         if begin is not None and not self._closed:
-            leave = begin(TaskResult(self, flight, on_landed))
+            leave = begin(TaskResult(self, shared, on_result))
         if leave is None:
-            self._go(flight, work, args, on_landed)
+            self._go(shared, work, args, on_result)
         else:
-            flight._stop = partial(self._leave, flight, leave)
-            self._taskless.add(flight)
+            shared._stop = partial(self._leave, shared, leave)
+            self._taskless.add(shared)
         self._launched += 1
         self._flying += 1
-        return flight
+        return shared
 
     def start_in_thread(
         self,
         key: Hashable,
         function: Callable[..., R],
         *args: Any,
-        on_landed: OnLanded[R] | None = None,
+        on_result: OnResult[R] | None = None,
     ) -> SharedTask[R]:
         """Start ``function(*args)`` in a worker thread.
 
-        A cancelled flight lands at once; its thread lingers until it returns.
+        A cancelled task ends at once; its thread lingers until the function returns.
 
         Raises:
           TooManyFlights: as `start`.
         """
         return self.start(
-            key, self._in_thread, key, function, args, on_landed=on_landed
+            key, self._in_thread, key, function, args, on_result=on_result
         )
 
     def lingering(self, key: Hashable) -> int:
-        """How many under ``key`` were cancelled and have not stopped."""
-        return self._strays.count(key, self.grace)
+        """Return the number of tasks of ``key`` that were cancelled and still run."""
+        return self._lingering.count(key, self.grace)
 
     def close(self) -> None:
-        """The owner's nursery is cancelled: end what has no task in it."""
+        """End the work that has no task, since the owner's nursery is cancelled."""
         self._closed = True
-        for flight in tuple(self._taskless):
-            flight._stop()
+        for shared in tuple(self._taskless):
+            shared._stop()
 
     def statistics(self) -> SharedTaskStatistics:
-        counts = {key: self.lingering(key) for key in self._strays.by_key}
+        counts = {key: self.lingering(key) for key in self._lingering.by_key}
         return SharedTaskStatistics(
             launched=self._launched,
             flying=self._flying,
@@ -261,54 +260,54 @@ class SharedTasks:
 
     def _go(
         self,
-        flight: SharedTask[R],
+        shared: SharedTask[R],
         work: Callable[..., Awaitable[R]],
         args: Any,
-        on_landed: OnLanded[R] | None,
+        on_result: OnResult[R] | None,
     ) -> None:
         scope = trio.CancelScope()
-        self._taskless.discard(flight)
-        flight._stop = partial(scope.cancel, "the last passenger left")
+        self._taskless.discard(shared)
+        shared._stop = partial(scope.cancel, "the last waiter left")
         self._nursery.start_soon(
-            self._run, flight, scope, work, args, on_landed, name=str(flight.key)
+            self._run, shared, scope, work, args, on_result, name=str(shared.key)
         )
 
-    def _leave(self, flight: SharedTask[Any], leave: Leave) -> None:
+    def _leave(self, shared: SharedTask[Any], leave: Leave) -> None:
         leave()
-        self._end(flight)
+        self._end(shared)
 
-    def _end(self, flight: SharedTask[Any]) -> None:
-        if flight._result is None:
-            flight._result = outcome.Error(SharedTaskCancelled(str(flight.key)))
+    def _end(self, shared: SharedTask[Any]) -> None:
+        if shared._result is None:
+            shared._result = outcome.Error(SharedTaskCancelled(str(shared.key)))
         self._flying -= 1
-        self._taskless.discard(flight)
-        self._strays.discard(flight.key, flight)
-        flight._finish()
+        self._taskless.discard(shared)
+        self._lingering.discard(shared.key, shared)
+        shared._finish()
 
     async def _run(
         self,
-        flight: SharedTask[R],
+        shared: SharedTask[R],
         scope: trio.CancelScope,
         work: Callable[..., Awaitable[R]],
         args: Any,
-        on_landed: OnLanded[R] | None,
+        on_result: OnResult[R] | None,
     ) -> None:
         try:
-            # Around the scope: a cancelled work may fail as well, and what the
-            # scope leaves of such a group is an error like any other.
+            # Around the scope: cancelled work may fail as well, and the rest of such an
+            # exception group is an error like any other.
             try:
                 with scope:
-                    flight._result = outcome.Value(await work(*args))
-            except BaseException as error:  # foreign code: its passengers judge it
+                    shared._result = outcome.Value(await work(*args))
+            except BaseException as error:  # foreign code: its waiters handle it
                 theirs, ours = _parted(error)
                 if theirs is not None:
-                    flight._result = outcome.Error(theirs)
+                    shared._result = outcome.Error(theirs)
                 if ours is not None:
                     raise ours from None
-            if on_landed is not None and flight._result and not flight.cancelled:
-                on_landed(flight._result)
+            if on_result is not None and shared._result and not shared.cancelled:
+                on_result(shared._result)
         finally:
-            self._end(flight)
+            self._end(shared)
 
     async def _in_thread(
         self, key: Hashable, function: Callable[..., R], args: Any
@@ -316,33 +315,33 @@ class SharedTasks:
         own = self._key_seats.get(key)
         if own is None:
             own = self._key_seats[key] = trio.CapacityLimiter(self.threads_per_key)
-        seat = ThreadToken(own, self._seats, self._strays, key)
+        seat = ThreadToken(own, self._seats, self._lingering, key)
         try:
             return await trio.to_thread.run_sync(
                 function,
                 *args,
                 abandon_on_cancel=True,
-                # trio documents that anything with these two methods will do.
+                # As trio documents, any object with these two methods is accepted.
                 limiter=cast("trio.CapacityLimiter", seat),
             )
         except trio.Cancelled:
             if seat.taken:
-                self._strays.add(key, seat)
+                self._lingering.add(key, seat)
             raise
 
 
 def _parted(
     error: BaseException,
 ) -> tuple[Exception | None, BaseException | None]:
-    """What the work itself raised, as an `Exception`, and what is not its to end with:
-    a Ctrl-C, and the cancellation of the nursery that it flies in."""
+    """Split an exception: the work's own error, as an `Exception`, and the rest, which
+    the work must not end with: a Ctrl-C, and the cancellation of the nursery."""
     kind = type(error)  # not `isinstance`, which asks the error itself
     if issubclass(kind, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[Any]", error)
         parts = [_parted(inner) for inner in group.exceptions]
         own = [theirs for theirs, _ in parts if theirs is not None]
         rest = [ours for _, ours in parts if ours is not None]
-        left = BaseExceptionGroup("what ends a flight", rest) if rest else None
+        left = BaseExceptionGroup("the end of a shared task", rest) if rest else None
         match own:
             case []:
                 return None, left
@@ -356,8 +355,8 @@ def _parted(
     if issubclass(kind, trio.Cancelled):
         if trio.current_effective_deadline() == -math.inf:
             return None, error
-        return SharedTaskEnded("it raised a cancellation that nobody asked for"), None
-    # What ends a program, or a generator, must not, from within a tool, end its host.
+        return SharedTaskEnded("it raised a cancellation without being cancelled"), None
+    # An exception that ends a program, or a generator, must not end the host.
     text = kind.__name__
     try:
         if isinstance(error, Exception) and error.__class__ is kind:

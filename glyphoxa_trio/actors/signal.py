@@ -1,8 +1,8 @@
-"""Waiting for a change of state, without a change that is missed.
+"""The signal: waiting for a change of state, without missing one.
 
 A `trio.Event` happens once. State that changes again and again needs a new one each
-time, and whoever makes it a step too early or too late misses a change. A `Signal` is
-kept for as long as the state::
+time, and if it is created a step too early or too late, a change is missed. A `Signal`
+is kept for as long as the state::
 
     work: deque[str] = deque()
     came = Signal()
@@ -15,9 +15,9 @@ kept for as long as the state::
         await came.until(lambda: bool(work))
         return work.popleft()
 
-`until` looks at the state itself, so it does not matter when the signal was set. Where
-there is no state to look at, one reader may `take` the signal: it is remembered until
-then.
+`until` checks the state itself, so the time at which the signal was set does not
+matter. Where there is no state to check, one reader may `take` the signal: it stays set
+until then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import trio
 
 @attrs.define(eq=False)
 class Signal:
-    """Wakes who waits each time that it is set."""
+    """A signal that wakes all waiting tasks each time that it is set."""
 
     is_set: bool = attrs.field(default=False, init=False)
     _waiting: trio.lowlevel.ParkingLot = attrs.field(
@@ -39,7 +39,7 @@ class Signal:
     )
 
     def set(self) -> None:
-        """Something changed: wake everybody. Never blocks."""
+        """Set the signal, and wake all waiting tasks. Never blocks."""
         self.is_set = True
         self._waiting.unpark_all()
 
@@ -48,10 +48,10 @@ class Signal:
         await self._waiting.park()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()``, which is asked at once and after each `set`.
+        """Wait until ``holds()`` is true; it is called at once and after each `set`.
 
-        It holds when this returns, since nothing else runs in between. No checkpoint
-        if it holds at once.
+        It is still true when this returns, since nothing else runs in between. There is
+        no checkpoint if it is true at once.
         """
         while not holds():
             await self._waiting.park()
@@ -59,7 +59,7 @@ class Signal:
     async def take(self) -> None:
         """Wait until it was set since the last `take`. For one reader.
 
-        Cancelled, it takes nothing. Always a checkpoint.
+        If cancelled, it takes nothing. Always a checkpoint.
         """
         if self.is_set:
             await trio.lowlevel.checkpoint()

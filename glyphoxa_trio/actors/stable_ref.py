@@ -1,4 +1,4 @@
-"""The way to an actor that may be at rest: whoever asks wakes it first."""
+"""The stable reference to an actor that may be stopped and is started when needed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ R = TypeVar("R")
 
 @attrs.define(eq=False)
 class StableRef(Generic[A]):
-    """Where messages for an actor are given, in whichever of its lives.
+    """A reference that stays valid while the actor behind it is stopped and restarted.
 
     Args:
-      ref: the actor; None is one that has yet to be woken.
-      wake: asked for another one when this one accepts nothing more; None if there is
-        none any more. It raises a `GlyphoxaError` to whoever asks.
+      ref: the actor; None if it has yet to be started.
+      wake: called to start another one when this one accepts no more messages; it
+        returns None if there is none any more. A `GlyphoxaError` of it is raised in
+        the caller.
     """
 
     name: str
@@ -33,11 +34,11 @@ class StableRef(Generic[A]):
 
     @property
     def ref(self) -> Ref[A] | None:
-        """The actor, if it accepts messages now."""
+        """The actor, if it accepts messages now; else None."""
         return None if self._ref is None or self._ref.closed else self._ref
 
     async def ask(self, request: Request[A, R], *, within: float) -> R:
-        """As `Ref.ask`; the time to wake it is part of ``within``."""
+        """Ask as `Ref.ask`; the time to start the actor is part of ``within``."""
         if (ref := self.ref) is None:
             until = trio.current_time() + within
             ref = await self.woken(within=within)
@@ -45,11 +46,12 @@ class StableRef(Generic[A]):
         return await ref.ask(request, within=within)
 
     async def woken(self, *, within: float) -> Ref[A]:
-        """The actor, which accepts messages now.
+        """Return the actor, which accepts messages now, and start it if needed.
 
         Raises:
-          DeadlineExceeded: it was not awake within so many seconds.
-          ActorGone: there is none any more. And whatever waking it raises.
+          DeadlineExceeded: if it was not started within so many seconds.
+          ActorGone: if there is none any more.
+          GlyphoxaError: any error of starting it.
         """
         if self.ref is None and self._wake is not None:
             with trio.move_on_after(within) as patience:
@@ -61,14 +63,14 @@ class StableRef(Generic[A]):
         return ref
 
     def tell(self, request: Request[A, Any]) -> bool:
-        """As `Ref.tell`; one that is at rest is told nothing."""
+        """Send as `Ref.tell`; returns False for an actor that is stopped."""
         return self._ref is not None and self._ref.tell(request)
 
     def close(self) -> None:
-        """As `Ref.close`."""
+        """Close the mailbox, as `Ref.close`."""
         if self._ref is not None:
             self._ref.close()
 
     async def stop(self, *, within: float) -> bool:
-        """As `Ref.stop`."""
+        """Stop the actor, as `Ref.stop`."""
         return self._ref is None or await self._ref.stop(within=within)

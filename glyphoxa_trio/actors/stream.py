@@ -1,8 +1,8 @@
 """A bounded stream of events from an actor to one consumer.
 
-A slow consumer slows the producer down: `send` waits while the stream is full.
-`post` never waits, for events that must not hold a clock; whoever posts knows a
-bound of its own (a turn posts at most a few per tool call).
+A slow consumer slows the producer down: `send` waits while the stream is full. `post`
+never waits, for events that must not be delayed; its caller has a limit of its own (a
+turn posts at most a few per tool call).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ E = TypeVar("E")
 
 @attrs.frozen(kw_only=True)
 class StreamStatistics:
+    """Counts of a stream's events; ``waiting`` is now, ``peak`` the most."""
+
     waiting: int
     capacity: int
     peak: int
@@ -32,9 +34,9 @@ class Stream(Generic[E]):
     """Events in order, each handed out once.
 
     Args:
-      capacity: how many events may wait before `send` does.
-      on_consumed: told of an event once its consumer asks for the next one;
-        that is what *delivered* means (D12a).
+      capacity: the number of events that may wait before `send` does.
+      on_consumed: called with an event once its consumer asks for the next one;
+        *delivered* means that.
     """
 
     capacity: int = attrs.field(default=64, validator=attrs.validators.ge(1))
@@ -59,20 +61,20 @@ class Stream(Generic[E]):
     _on_cancel: Callable[[str], None] | None = attrs.field(default=None, init=False)
 
     async def send(self, event: E, *, spare: int = 0, within: float = inf) -> bool:
-        """Append ``event``, waiting while the stream is full. Whether it was appended.
+        """Append ``event``, waiting while the stream is full; return True if appended.
 
-        When the consumer has left, the event goes nowhere. Cancelled before it
-        appends, or not at all.
+        When the consumer has left, the event is dropped. If cancelled, it was not
+        appended.
 
         Args:
-          spare: so many places are left to those who leave none; one is for whoever
-            is this modest all the same. They have no order among themselves.
+          spare: the number of places to leave to senders with a spare of 0; one place
+            may be used in any case. Senders with a spare have no order among them.
           within: seconds to wait for a place.
 
         Raises:
           ValueError: if the stream has ended, or ends while this waits.
         """
-        # A whole checkpoint: a producer that never waits must let others run.
+        # A full checkpoint: a producer that never waits must let others run.
         await trio.lowlevel.checkpoint()
         room = max(1, self.capacity - spare)
         if self._is_full(room):
@@ -93,7 +95,7 @@ class Stream(Generic[E]):
         return taken >= room and not (self._left or self._ended)
 
     def post(self, event: E) -> None:
-        """Append ``event`` at once, whatever the capacity."""
+        """Append ``event`` at once, even beyond the capacity."""
         if self._ended:
             raise ValueError("this stream has ended")
         if self._left:
@@ -104,12 +106,12 @@ class Stream(Generic[E]):
         self._readers.unpark()
 
     def take_back(self, unwanted: Callable[[E], bool]) -> None:
-        """Drop what waits, and nobody has been handed, if it is ``unwanted``."""
+        """Drop the ``unwanted`` ones of the events that are not handed out yet."""
         self._events = deque(x for x in self._events if not unwanted(x))
         self._make_room()
 
     def end(self) -> None:
-        """Nothing follows; what waits can still be read."""
+        """End the stream; waiting events can still be read."""
         self._ended = True
         self._readers.unpark_all()
         self._unpark_writers()
@@ -117,36 +119,36 @@ class Stream(Generic[E]):
     def produced_by(
         self, consumed: Callable[[E], None], cancelled: Callable[[str], None]
     ) -> None:
-        """The producer is told what was consumed, and when the consumer cancels it:
-        at once, if that was before."""
+        """Set the producer's callbacks: for consumed events, and for a cancellation by
+        the consumer, which is called at once if it has already happened."""
         self.on_consumed, self._on_cancel = consumed, cancelled
         if self._cancelled is not None:
             cancelled(self._cancelled)
 
     @property
     def heard_out(self) -> bool:
-        """Whether everything was consumed, or nobody reads any more."""
+        """True if everything was consumed, or the consumer has left."""
         return self._left or not (self._events or self._handed)
 
     @property
     def cancelled(self) -> str | None:
-        """Why the consumer wants no more of it, if so."""
+        """The consumer's reason to cancel it; None if it was not cancelled."""
         return self._cancelled
 
     def cancel(self, reason: str) -> None:
-        """Have the producer stop for this reason. The first one counts."""
+        """Have the producer stop for this reason. The first reason counts."""
         if self._cancelled is None:
             self._cancelled = reason
             if self._on_cancel is not None:
                 self._on_cancel(reason)
 
     def leave(self) -> None:
-        """The consumer wants no more of it: cancel, and `discard`."""
+        """Cancel the stream and `discard` its events, since the consumer leaves."""
         self.cancel("the listener left")
         self.discard()
 
     def discard(self) -> None:
-        """Nobody reads: drop what waits and what comes, hold up nobody."""
+        """Drop waiting and future events, so that no sender has to wait."""
         self._left = True
         self._events.clear()
         self._unpark_writers()
@@ -175,12 +177,12 @@ class Stream(Generic[E]):
         return event
 
     def _make_room(self) -> None:
-        """Promise each free place to whoever has waited longest: nobody who comes in
-        between gets it."""
+        """Promise each free place to the sender that has waited longest: no sender that
+        comes in between gets it."""
         free = self.capacity - len(self._events) - self._promised
         if free > 0:
             self._promised += len(self._writers.unpark(count=free))
-        self._modest.unpark_all()  # each knows for itself whether there is room
+        self._modest.unpark_all()  # each checks for itself if there is room
 
     def _unpark_writers(self) -> None:
         self._promised += len(self._writers.unpark_all())

@@ -1,6 +1,7 @@
-"""Restart a failing child, ever more patiently, but not for ever.
+"""Supervision: a failing child is restarted, with growing delays, a limited number of
+times.
 
-The supervisor logs nothing: it reports typed events to whoever listens.
+The supervisor logs nothing: it reports typed events to a callback.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from glyphoxa_trio.errors import RestartsExhausted
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """How often and how fast to restart. All times in seconds (D17).
+    """The number and the delays of restarts. All times in seconds.
 
-    The delay grows with the number of failures inside ``period``, so uptime
-    forgives and there is nothing to reset. ``jitter`` is the share of a delay
-    that is drawn at random, so that what failed together does not return
+    The delay grows with the number of failures inside ``period``, so it shrinks again
+    as the child stays up, and there is nothing to reset. ``jitter`` is the share of a
+    delay that is drawn at random, so that children which failed together do not return
     together; the delay never exceeds the ceiling.
     """
 
@@ -35,8 +36,8 @@ class Backoff:
     period: float = 60.0
 
     def delay(self, failures: int, rng: random.Random | None = None) -> float:
-        """Seconds to wait after the ``failures``-th recent failure (from 1)."""
-        # The exponent is capped: 2.0 ** 1100 would overflow, not wait.
+        """Return the seconds to wait after the ``failures``-th recent failure."""
+        # The exponent is capped: 2.0 ** 1100 would overflow.
         full = min(self.ceiling, self.first * self.factor ** min(failures - 1, 64))
         return full * (1 - self.jitter * (rng or random).random())
 
@@ -70,14 +71,14 @@ class Restarting:
 
 @attrs.frozen(kw_only=True)
 class GaveUp:
-    """Too many failures within the period: nothing more is tried."""
+    """There were too many failures within the period: there are no more restarts."""
 
     name: str
     failures: int
 
 
 def crash_report(failed: Failed) -> str:
-    """What failed and of what, in a line, and then where: its traceback."""
+    """Return a line with the failed child and its error, then the traceback."""
     error: BaseException = failed.error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -111,19 +112,19 @@ async def supervise(
     """Run ``child`` until it returns, restarting it when it raises.
 
     Args:
-      child: runs one life; called afresh for every restart.
-      idle: what to do for the seconds between two lives.
-      at_once: asked after each failure but the last. If it returns True, the next
-        life begins without a delay, and the failure does not lengthen later delays.
-        It counts towards ``max_restarts`` like any other.
-      on_event: told of every life, failure and restart; must not block.
+      child: runs one life; called again for every restart.
+      idle: called with the seconds to wait between two lives.
+      at_once: called after each failure but the last. If it returns True, the next life
+        starts without a delay, and the failure does not lengthen later delays. It
+        counts towards ``max_restarts`` like any other.
+      on_event: called with every life, failure and restart; must not block.
 
     Raises:
       RestartsExhausted: after more than ``max_restarts`` failures in ``period``.
     """
     report = on_event or _ignore
     failures: deque[float] = deque()
-    excused: deque[float] = deque()  # those of the failures that cost no delay
+    excused: deque[float] = deque()  # the failures that cost no delay
     life = 0
     while True:
         life += 1
@@ -131,7 +132,7 @@ async def supervise(
         report(Started(name=name, life=life))
         try:
             return await child()
-        except Exception as error:  # whatever a child died of is a failure
+        except Exception as error:  # any exception of a child is a failure
             now = trio.current_time()
             report(Failed(name=name, life=life, error=error, uptime=now - born))
             failures.append(now)
@@ -145,8 +146,8 @@ async def supervise(
                     f"{name}: {len(failures)} failures in {backoff.period:g}s"
                 ) from error
         except BaseExceptionGroup as both:
-            # It failed in the moment in which it was cancelled: that is its end, and
-            # nobody asks any more of what it died.
+            # It failed in the moment in which it was cancelled: the cancellation ends
+            # it, and the failure no longer matters.
             _, end = both.split(Exception)
             assert end is not None
             raise end from None

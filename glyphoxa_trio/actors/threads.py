@@ -1,4 +1,4 @@
-"""What the kernel says of a thread of this process; Linux only, elsewhere nothing."""
+"""The kernel's figures of a thread of this process; none on systems but Linux."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import attrs
 
 
 def processor_time(thread: int) -> Callable[[], float] | None:
-    """What reads the processor time of a thread that runs, from any other; None where
-    there is nothing of that kind."""
+    """Return a function that reads the processor time of a running thread, from any
+    other thread; None on a system that has no such clock."""
     clock_of = getattr(time, "pthread_getcpuclockid", None)
     if clock_of is None or not sys.platform.startswith("linux"):
         return None
@@ -21,7 +21,7 @@ def processor_time(thread: int) -> Callable[[], float] | None:
 
 
 def sleeps(task: int) -> bool:
-    """Whether a thread waits for something else than the processor or the disk."""
+    """Return True if a thread waits, but not for the processor or the disk."""
     try:
         text = Path(f"/proc/self/task/{task}/stat").read_bytes()
     except OSError:
@@ -31,8 +31,8 @@ def sleeps(task: int) -> bool:
 
 @attrs.frozen
 class Waits:
-    """How often this thread and the loop's have given the processor back by themselves,
-    and for how many seconds the loop's was kept waiting for one."""
+    """The number of times that this thread and the loop's have yielded the processor
+    themselves, and the seconds for which the loop's was waiting for one."""
 
     own: int
     loop: int
@@ -40,7 +40,7 @@ class Waits:
 
     @classmethod
     def of(cls, own: int, loop: int) -> Waits:
-        """All zero if nobody knows."""
+        """Read the figures; all are zero if the kernel does not have them."""
         try:
             delay = Path(f"/proc/self/task/{loop}/schedstat").read_bytes().split()[1]
             return cls(_switches(own), _switches(loop), int(delay) / 1e9)
@@ -48,8 +48,8 @@ class Waits:
             return cls(0, 0, 0.0)
 
     def kept_since(self, before: Waits, late: float) -> bool:
-        """Whether the loop's thread slept and kept this one from the interpreter, for
-        most of so many seconds."""
+        """Return True if the loop's thread slept and kept this one from the
+        interpreter, for most of so many seconds."""
         asked = sys.getswitchinterval() * (self.own - before.own)
         theirs = sys.getswitchinterval() * (self.loop - before.loop)
         starved = self.starved - before.starved

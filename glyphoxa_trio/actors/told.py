@@ -1,7 +1,7 @@
-"""Callbacks of an embedder: one that fails costs nobody anything.
+"""Callbacks of an embedder, called so that their errors affect nothing else.
 
-`tell` is for those who are only told, and whose answer nobody waits for: a tap, an
-`on_warning`. What they raise goes to the log, once for each of them.
+`tell` is for callbacks whose result is not needed: a tap, an `on_warning`. Their
+exceptions go to the log, once for each callback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _failed: set[str] = set()
 
 
 def tell(callback: Callable[..., object], *args: Any) -> None:
-    """Call it. Whatever it raises stays here, but for a Ctrl-C."""
+    """Call it. Any exception it raises is caught, except for a Ctrl-C."""
     try:
         callback(*args)
     except KeyboardInterrupt:
@@ -28,7 +28,7 @@ def tell(callback: Callable[..., object], *args: Any) -> None:
         if name not in _failed and len(_failed) < _MOST:
             _failed.add(name)
             _log.error(
-                "the callback %s failed, and is told further; what it raises later is"
+                "the callback %s failed; it is called again, but its later errors are"
                 " not logged: %s",
                 name,
                 said(error),
@@ -36,7 +36,7 @@ def tell(callback: Callable[..., object], *args: Any) -> None:
 
 
 def careful(callback: Callable[..., object] | None) -> Callable[..., None] | None:
-    """The callback as one that never raises."""
+    """Return the callback as one that never raises."""
     if callback is None:
         return None
 

@@ -1,6 +1,6 @@
-"""Publish and subscribe, with a policy for those who cannot keep up.
+"""Publish and subscribe, with a policy for subscribers that cannot keep up.
 
-Publishing never waits: observers must not slow down what they observe.
+Publishing never waits: observers must not slow down the code that they observe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lagged(GlyphoxaError):
 
 
 class Lag(StrEnum):
-    """What a full subscription does with one more event."""
+    """The policy of a full subscription for one more event."""
 
     DROP_OLDEST = "drop_oldest"
     DROP_NEWEST = "drop_newest"
@@ -37,7 +37,7 @@ class Lag(StrEnum):
 
 @attrs.define(eq=False)
 class Subscription(Generic[E]):
-    """One subscriber's events, in order; ``missed`` counts what it lost."""
+    """One subscriber's events, in order; ``missed`` counts those it lost."""
 
     capacity: int = attrs.field(validator=attrs.validators.ge(1))
     lag: Lag
@@ -54,7 +54,7 @@ class Subscription(Generic[E]):
         return self
 
     async def __anext__(self) -> E:
-        """The next event.
+        """Wait for the next event and return it.
 
         Raises:
           Lagged: after the last event before the cut, under `Lag.CUT_OFF`.
@@ -91,7 +91,7 @@ class Subscription(Generic[E]):
 
 @attrs.define(eq=False)
 class Topic(Generic[E]):
-    """Events for whoever listens; without listeners publishing costs nothing."""
+    """Events for any number of subscribers; without any, publishing costs nothing."""
 
     _subscriptions: list[Subscription[E]] = attrs.field(factory=list, init=False)
     _taps: list[Callable[[E], None]] = attrs.field(factory=list, init=False)
@@ -100,7 +100,7 @@ class Topic(Generic[E]):
     def publish(self, event: E) -> None:
         """Hand ``event`` to every subscriber, at once, without waiting.
 
-        After `close` it goes nowhere.
+        After `close` it is dropped.
         """
         if self._closed:
             return
@@ -117,7 +117,7 @@ class Topic(Generic[E]):
         lag: Lag = Lag.DROP_OLDEST,
         only: Kinds = object,
     ) -> Generator[Subscription[E]]:
-        """Receive what is published inside the block, at most ``capacity`` behind.
+        """Receive the events published inside the block, at most ``capacity`` behind.
 
         Args:
           only: events of these types; others neither wake the reader nor take the
@@ -137,8 +137,8 @@ class Topic(Generic[E]):
     def tap(self, told: Callable[[E], None]) -> Generator[None]:
         """Have ``told`` called with each event in the moment it is published.
 
-        For whoever compares an event with what is true just then: it runs in the
-        publisher's task, so it must not block. What it raises goes to the log.
+        For code that compares an event with the state of that moment: it runs in the
+        publisher's task, so it must not block. An exception of it goes to the log.
         """
         self._taps.append(told)
         try:
@@ -147,7 +147,7 @@ class Topic(Generic[E]):
             self._taps.remove(told)
 
     def close(self) -> None:
-        """Nothing follows: subscribers read what waits and end."""
+        """Publish no more: subscribers read the waiting events, and end."""
         self._closed = True
         for subscription in self._subscriptions:
             subscription._close()

@@ -1,23 +1,24 @@
-"""Who holds the event loop: foreign code, step by step, and a thread that looks at it.
+"""The watchdog of the event loop, which detects steps of foreign code that block it.
 
-A step is what runs between two awaits. While it runs nothing else does, and no deadline
-is kept. A step of at least `HOLD` is called a hold, and whose it was is certain, since
-nothing else of the loop runs meanwhile. The question is whether it was the code's own
-doing. Two kinds of time are:
+A step is the code that runs between two awaits. Nothing else of the loop runs
+meanwhile, and no deadline is kept. A step of at least `HOLD` is called a hold. It is
+certain whose code ran; the question is if that code has caused the delay. It has
+caused two kinds of time:
 
-* *busy*: processor time of the loop's own thread, without that of the collector. A
-  machine that is busy, suspended or stopped gives it none. The step measures it itself,
-  so it also sees C code that holds the interpreter and lets no other thread look.
+* *busy*: processor time of the loop's own thread, without that of the garbage
+  collector. A machine that is busy, suspended or stopped gives the thread none. The
+  step measures it itself, so this includes C code that holds the interpreter and lets
+  no other thread look.
 * *asleep*: the thread waited in one place in the midst of the step, as in `time.sleep`
-  or for a socket, between two looks of a second thread that came in time. Stopped, or
-  starved by others, that thread would have been late as well; a loop that waits for
-  the processor is not asleep. Only Linux tells. If C code keeps the interpreter while
-  it waits, the looks are late; but a thread that is kept from the interpreter wakes
-  every few milliseconds to ask for it, and one that is stopped does not, so how often
-  the two threads woke says who waited for what.
+  or for a socket, between two looks of a second thread that were on time. Were the
+  process stopped, or starved by others, that thread would have been late as well; a
+  loop that waits for the processor is not asleep. Only Linux has these figures. If C
+  code keeps the interpreter while it waits, the looks are late; but a thread that is
+  kept from the interpreter wakes every few milliseconds to ask for it, and one that is
+  stopped does not, so the numbers of wake-ups of both threads decide.
 
-The looks also say in which line it was, and complain in the log about a step that has
-no end. The thread looks 25 times a second while there are steps, and waits otherwise.
+The looks also find the line, and warn in the log about a step that has no end. The
+thread looks 25 times a second while there are steps, and sleeps otherwise.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from .threads import Waits, processor_time, sleeps
 
 _log = logging.getLogger(__name__)
 
-HOLD: Final = 0.1  # seconds of a step, from which on it is a hold
+HOLD: Final = 0.1  # seconds: the shortest step that is a hold
 PERIOD: Final = 0.04  # seconds between two looks
-_LATE: Final = 0.02  # a look that comes this much later says nothing of the time before
-_QUIET: Final = 1.0  # seconds without a step, after which nobody looks
-_NO_END: Final = 2.0  # seconds of a step, after which the log says that it stands
-_ASLEEP: Final = 0.02  # of the time between two looks: more work than this is awake
+_LATE: Final = 0.02  # a look later by this (seconds) tells nothing of the time before
+_QUIET: Final = 1.0  # seconds without a step until the looks stop
+_NO_END: Final = 2.0  # seconds of a step until the log says that it does not end
+_ASLEEP: Final = 0.02  # of the time between two looks: a thread with more work is awake
 
 _OURS: Final = str(Path(__file__).parent.parent)
 _LIBRARIES: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
@@ -54,9 +55,9 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 @attrs.frozen(kw_only=True)
 class LoopHold:
-    """One step held the loop for ``seconds``: it was ``busy`` for so many of them and
-    ``asleep`` for so many. ``place`` is the line, "file.py:12 in function"; empty if
-    nobody could look."""
+    """A step that blocked the loop for ``seconds``, ``busy`` of them computing and
+    ``asleep`` of them waiting. ``place`` is the line, "file.py:12 in function"; empty
+    if no look was possible."""
 
     seconds: float
     busy: float
@@ -66,7 +67,7 @@ class LoopHold:
 
 @attrs.define
 class _Look:
-    """What the thread saw of one step, last."""
+    """The last observation of a step by the second thread."""
 
     step: int
     at: float
@@ -80,8 +81,8 @@ class _Look:
 
 @attrs.define(eq=False)
 class Watchdog:
-    """Made by `watchdog`, in the thread of the loop. `enter` and `leave` go around
-    every step of the code that is watched."""
+    """The watchdog of one loop, made by `watchdog` in its thread. Call `enter` and
+    `leave` around every step of the code that is watched."""
 
     _loop: int = attrs.field(factory=threading.get_ident, init=False)
     _task: int = attrs.field(factory=threading.get_native_id, init=False)
@@ -101,10 +102,10 @@ class Watchdog:
     def __attrs_post_init__(self) -> None:
         self._cpu = processor_time(self._loop)
 
-    # In the loop's thread.
+    # These run in the loop's thread.
 
     def enter(self, whose: str) -> None:
-        """A step begins."""
+        """Note that a step begins."""
         self._whose = whose
         self._step += 1
         if not self._looking:
@@ -113,11 +114,11 @@ class Watchdog:
         self._began = time.thread_time()
 
     def leave(self) -> None:
-        """The step has ended."""
+        """Note that the step has ended."""
         self._step += 1
 
     def judge(self, seconds: float) -> LoopHold | None:
-        """Whether the step that has just ended, after so many seconds, was a hold."""
+        """Return the hold that the step of so many seconds was; None if it was none."""
         if seconds < HOLD:
             return None
         collected = self._collected - self._collected_before
@@ -141,7 +142,7 @@ class Watchdog:
         self._looking = True
         if self._thread is None:
             gc.callbacks.append(self._on_collection)
-            if self._cpu is None:  # nobody can look on this machine
+            if self._cpu is None:  # this system has no figures to look at
                 return
             self._thread = threading.Thread(
                 target=self._run, name="glyphoxa-watchdog", daemon=True
@@ -158,13 +159,13 @@ class Watchdog:
             self._collected += time.thread_time() - self._collecting
             self._collecting = None
 
-    # In its own thread.
+    # These run in the second thread.
 
     def _run(self) -> None:
         try:
             self._watch()
-        except Exception:  # a thread that ends has told nobody; the steps go on
-            _log.exception("nobody watches the event loop any more")
+        except Exception:  # else the thread would end unnoticed; the steps go on
+            _log.exception("the watchdog of the event loop has failed")
 
     def _watch(self) -> None:
         due, seen, quiet = time.perf_counter(), self._step, 0.0
@@ -214,7 +215,7 @@ class Watchdog:
                 look.asleep += took
         whose = self._whose
         look.place = _place(frame)
-        if self._step != step:  # it ended while this looked, and the frame is another's
+        if self._step != step:  # it ended meanwhile, and the frame is of another step
             return
         self._look = look
         if not look.told and look.asleep + self._busy(busy) > _NO_END:
@@ -231,8 +232,8 @@ class Watchdog:
 
 @contextmanager
 def watchdog() -> Generator[Watchdog]:
-    """A `Watchdog` over this thread, for as long as the block lasts. Its own thread
-    begins with the first step."""
+    """Yield a `Watchdog` of this thread, for as long as the block lasts. Its own thread
+    starts with the first step."""
     watching = Watchdog()
     try:
         yield watching
@@ -241,7 +242,7 @@ def watchdog() -> Generator[Watchdog]:
 
 
 def place_of(code: CodeType) -> str:
-    """Where a function begins, as `LoopHold.place`."""
+    """Return the place where a function begins, as `LoopHold.place`."""
     name = Path(code.co_filename).name
     return f"{name}:{code.co_firstlineno} in {code.co_qualname}"
 
@@ -251,8 +252,8 @@ def _is_library(file: str) -> bool:
 
 
 def _place(frame: FrameType) -> str:
-    """The innermost line that is neither of a library nor ours; else the outermost that
-    belongs to the step."""
+    """Return the innermost line that is neither of a library nor of this package; else
+    the outermost line of the step."""
     chosen: FrameType | None = None
     at: FrameType | None = frame
     while at is not None and at.f_code.co_name != "__await__":

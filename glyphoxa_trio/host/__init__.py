@@ -1,7 +1,7 @@
-"""L2, the tool host: which tools there are, what they cost, and running them.
+"""The tool host (L2): the catalogue of tools, their measurements, and their calls.
 
-`catalogue` is read by everyone, `calibrator` measures, `executor` runs calls
-inside their limits, `host` is the door to all three.
+`catalogue` holds the tools and may be read from anywhere, `calibrator` measures them,
+`executor` runs calls within their limits. `host` is the entry point to all three.
 """
 
 from typing import TYPE_CHECKING

@@ -1,18 +1,18 @@
-"""What the operator approved, held against what servers offer now.
+"""Approvals: the tools as the operator approved them, compared with what servers offer.
 
-A configuration approves a tool by its name, and a name is no promise: its server
-may describe it otherwise next week, or next minute, or give "get_user" in place of
-"get user", which models see under one name. So an approved tool is
-remembered by its `fingerprint` when it is first seen (trust on first use). One
-that differs later is *held back*: the gate refuses it, with `Reason.CHANGED`, to
-show and to run, until it is approved again or is as it was.
+A configuration approves a tool by its name, but a name guarantees nothing: its server
+may describe it differently next week, or next minute, or offer "get_user" in place of
+"get user", which models see under one name. So an approved tool is remembered by its
+`fingerprint` when it is first seen (trust on first use). A tool whose fingerprint
+differs later is *held back*: the gate refuses to show and to run it, with
+`Reason.CHANGED`, until it is approved again or has its old fingerprint again.
 
-A person may approve a tool as it is, even if the configuration does not: `agreed`
-are the tools that are still as they were then. One that changes is held back as well.
+A person may approve a tool as it is, even if the configuration does not: `agreed` has
+the tools that are still as they were then. If such a tool changes, it is held back too.
 
-`Approvals` is the state and its rules, without a clock or I/O; `ApprovalKeeper` loads and
-saves it beside, so that no call ever waits for a disk. Above 300 lines, because what
-is kept and how are read together.
+`Approvals` is the state and its rules, without a clock or I/O. `ApprovalKeeper` loads
+and saves it in the background, so that no call ever waits for a disk. Above 300 lines,
+because the rules of keeping and the way of keeping are read together.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from glyphoxa_trio.tools.fingerprint import difference, first_line, stated_lines
 
 from .catalogue import CatalogueEntry
 
-# Remembered of one server. A new tool beyond that is held back as well: whoever
-# invents names for ever must not push out what was approved.
+# The number of tools remembered of one server. A new tool beyond that is held back as
+# well, so that a server which keeps inventing names cannot push out approved tools.
 MOST_REMEMBERED: Final = 1000
 _NAMED: Final = 5
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]")
-# Stands before a fingerprint that a person approved. Without it the configuration did.
+# Prefix of a fingerprint that a person approved; without it the configuration did.
 _BY_A_PERSON: Final = "yes:"
 
-# How long opening waits for the store, and closing for the last save. Seconds.
+# Longest wait for the store at opening, and for the last save at closing, in seconds.
 LOADING: Final = 2.0
 SAVING: Final = 1.0
 
 
 class ChangedAgain(GlyphoxaError):
-    """The tool is not the one any more that was looked at for approval."""
+    """The tool has changed again since the person looked at it for approval."""
 
 
 class ApprovalStore(Protocol):
-    """Where approvals outlive the process: texts by canonical key.
+    """The place where approvals outlive the process: texts by canonical key.
 
-    A text is a fingerprint, with ``yes:`` before it if a person approved it, and what
-    it was taken of in the lines below. Both
-    run in a worker thread, one at a time. What they raise is a warning.
+    A text is a fingerprint, prefixed with ``yes:`` if a person approved it; the lines
+    below it are the fields that the fingerprint was computed from. Both methods run in
+    a worker thread, one call at a time. An exception of theirs becomes a warning.
     """
 
     def load(self) -> Mapping[str, str]: ...
@@ -76,14 +76,14 @@ def _nobody(server: str, text: str) -> None: ...
 
 @attrs.define(eq=False)
 class Approvals:
-    """Which tools were approved as what, and which of them are held back.
+    """The approved fingerprints, and the tools that are held back because of them.
 
     Args:
-      approved: whether the configuration approves a tool of that exposed name.
-        Where trust is full nobody approved anything, so nothing is held back.
-      store: None is for this run only.
-      warn: told of a server and of what the operator should know; once for each
-        tool until it is approved again. Must not block.
+      approved: returns whether the configuration approves a tool of that exposed
+        name. With full trust no tool is approved one by one, so none is held back.
+      store: the place to keep approvals; with None they last for this run only.
+      warn: called with a server and a warning for the operator, once for each tool
+        until it is approved again. Must not block.
     """
 
     approved: Approves = _nothing
@@ -99,28 +99,28 @@ class Approvals:
 
     @property
     def remembered(self) -> dict[str, str]:
-        """A copy of what was approved, by key, as an `ApprovalStore` keeps it."""
+        """A copy of the approved texts by key, as an `ApprovalStore` keeps them."""
         return dict(self._remembered)
 
     def follow(self, approved: Approves) -> None:
-        """Another configuration is in force; `review` says what follows."""
+        """Take the rules of a new configuration; they apply at the next `review`."""
         self.approved = approved
 
     def recall(self, remembered: Mapping[str, str]) -> None:
-        """What was approved in earlier runs."""
+        """Add the approvals of earlier runs."""
         self._remembered.update(remembered)
 
     def serve(
         self, group: str, whose: str, remembered: Mapping[str, str] | None = None
     ) -> None:
-        """The tools of ``group`` are those of the server ``whose`` from now on.
+        """Note that the tools of ``group`` now belong to the server ``whose``.
 
-        What was approved of another server of that name says nothing of it.
+        Approvals of another server that had this name are dropped.
 
         Args:
-          whose: tells one server from another, as a store does.
-          remembered: what was approved of it in earlier runs. What this run knows of
-            it is newer.
+          whose: the identity of the server, by which a store tells servers apart.
+          remembered: the approvals of that server from earlier runs. An approval from
+            this run takes precedence, being newer.
         """
         if self._whose.setdefault(group, whose) != whose:
             self._whose[group] = whose
@@ -132,17 +132,17 @@ class Approvals:
                 self._remembered.setdefault(key, said)
 
     def offer(self, group: str, fingerprints: Mapping[str, str]) -> None:
-        """These, by key, are the server's tools now; `review` says what follows."""
+        """Set the tools that a server offers now, by key; `review` applies it."""
         self.withdraw([key for key in self._offered if _group_of(key) == group])
         self._offered.update(fingerprints)
 
     def withdraw(self, keys: Iterable[str]) -> None:
-        """These tools are gone. What they were approved as is not forgotten."""
+        """Remove tools that are gone; their approvals are kept."""
         for key in keys:
             self._offered.pop(key, None)
 
     def review(self, listings: Iterable[CatalogueEntry]) -> None:
-        """Decide anew what is held back, and remember what is seen first."""
+        """Recompute which tools are held back, and remember tools seen first."""
         known = Counter(map(_group_of, self._remembered))
         anything_new = False
         held: set[str] = set()
@@ -155,7 +155,7 @@ class Approvals:
                 continue
             said = self._remembered.get(key)
             if said is not None and not _comparable(said, now):
-                said = None  # from an older version of ours: as if first seen now
+                said = None  # computed by an older version: as if first seen now
             if self.approved(listing.definition, listing.exposed):
                 if said is None:
                     group, fresh = listing.definition.group, key not in self._remembered
@@ -178,37 +178,37 @@ class Approvals:
         self._tell(held - self._told)
 
     def fingerprint(self, key: str) -> str | None:
-        """What the tool is now, for `approve`; None if no server offers it."""
+        """Return the tool's present fingerprint; None if no server offers it."""
         now = self._offered.get(key)
         return None if now is None else first_line(now)
 
     def stated(self, key: str) -> list[str]:
-        """What a server says of a tool beside its description and its parameters: its
-        title, its hints and what it returns, as lines."""
+        """Return, as lines, what a server states of a tool beside its description and
+        its parameters: its title, its hints and what it returns."""
         now = self._offered.get(key)
         return (now and stated_lines(now, "title", "hints", "returns")) or []
 
     def difference(self, key: str) -> list[str]:
-        """What became different of a tool since it was approved, as lines that begin
-        with ``-`` and ``+``; empty if nothing did, or what it was is not kept."""
+        """Return how a tool has changed since its approval, as lines that begin with
+        ``-`` and ``+``; empty if it has not, or if its old fields are not kept."""
         said, now = self._remembered.get(key), self._offered.get(key)
         if said is None or now is None:
             return []
         return difference(said.removeprefix(_BY_A_PERSON), now)
 
     def approve(self, key: str, *, seen: str | None = None) -> bool:
-        """Note that a person accepts the tool as it is; returns whether it was held
+        """Note that a person accepts the tool as it is; return True if it was held
         back.
 
         Args:
           seen: the fingerprint of the tool that the person looked at.
 
         Raises:
-          ChangedAgain: if the tool has another one by now.
+          ChangedAgain: if the tool has a different fingerprint by now.
         """
         now = self._offered.get(key)
         if now is None or (seen is not None and first_line(seen) != first_line(now)):
-            raise ChangedAgain(f"{key} has changed since it was looked at, look again")
+            raise ChangedAgain(f"{key} has changed since you looked at it, look again")
         if self._remembered.get(key) != _BY_A_PERSON + now:
             self._remembered[key] = _BY_A_PERSON + now
             self.on_change()
@@ -219,8 +219,8 @@ class Approvals:
         return was_held
 
     def _gone(self) -> set[str]:
-        """The names, as `_alike`, of approved tools that are not offered any more. A
-        new tool whose name is only spelt otherwise does not inherit the approval."""
+        """Return the names, as `_alike`, of approved tools that are no longer offered.
+        A new tool whose name is only spelt differently does not inherit an approval."""
         return {_alike(key) for key in self._remembered if key not in self._offered}
 
     def _tell(self, fresh: set[str]) -> None:
@@ -250,12 +250,12 @@ def _is_by_a_person(said: str | None) -> bool:
 
 
 def _approved_as(said: str | None) -> str | None:
-    """The fingerprint in a remembered text: without ``yes:`` and what it was of."""
+    """Return the fingerprint of a remembered text, without ``yes:`` and fields."""
     return None if said is None else first_line(said.removeprefix(_BY_A_PERSON))
 
 
 def _comparable(said: str, now: str) -> bool:
-    """Whether both fingerprints were taken in the same way, as far as they say."""
+    """Return True unless both texts say that they were computed differently."""
     then = _kind(said.removeprefix(_BY_A_PERSON))
     return then == _kind(now) or not (then and _kind(now))
 
@@ -270,14 +270,14 @@ def _group_of(key: str) -> str:
 
 
 def _alike(key: str) -> str:
-    """A text that is the same for keys that could be exposed under one name."""
+    """Return a text that is equal for keys that could get one exposed name."""
     group, _, name = key.partition(".")
     return f"{group}.{_FOREIGN.sub('_', name).casefold()}"
 
 
 @attrs.define(eq=False)
 class ApprovalKeeper:
-    """Loads approvals from their store, and saves them beside everything else.
+    """The task that loads approvals from their store and saves them in the background.
 
     A store that cannot be read is left as it is: nothing is saved over it.
     """
@@ -286,14 +286,14 @@ class ApprovalKeeper:
     _store: ApprovalStore
     _changed: Signal = attrs.field(factory=Signal, init=False)
     _saved: Mapping[str, str] | None = attrs.field(default=None, init=False)
-    # Closing may give up on a save whose thread still runs, or has not begun: they
-    # are numbered, so that an older one never comes after a newer.
+    # Closing may give up on a save whose thread still runs, or has not started. Saves
+    # are numbered, so that an older one never overwrites a newer one.
     _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _begun: int = attrs.field(default=0, init=False)
     _written: int = attrs.field(default=0, init=False)
 
     async def load(self) -> None:
-        """Recall what was approved; if that cannot be known, nothing is kept.
+        """Load the approvals; if that fails, warn, and save nothing in this run.
 
         Takes at most `LOADING` seconds.
         """
@@ -309,16 +309,16 @@ class ApprovalKeeper:
                 return
             except Exception as error:  # border: the store is foreign code
                 why = str(error)
-        self._approvals.warn("", f"what was approved in earlier runs is lost: {why}")
+        self._approvals.warn("", f"approvals of earlier runs are not loaded: {why}")
 
     async def run(self) -> None:
-        """Save every change, the ones of one moment at once, until cancelled."""
+        """Save every change until cancelled; simultaneous changes are saved at once."""
         while True:
             await self._changed.take()
             await self._save()
 
     async def close(self) -> None:
-        """Save what is not saved yet, in at most `SAVING` seconds. After `run`."""
+        """Save unsaved changes, in at most `SAVING` seconds; call it after `run`."""
         if self._saved is not None and self._approvals.remembered != self._saved:
             with trio.move_on_after(SAVING, shield=True):
                 await self._save()

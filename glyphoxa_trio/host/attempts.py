@@ -1,8 +1,8 @@
-"""Attempts: the flights of tools, and what each one says of its tool.
+"""Attempts: the shared tasks that run tools, and the sample that each one records.
 
-Several callers may wait for one attempt (single flight). Its result goes to all
-of them; what it says of latency and health is said once. Above 300 lines, because how
-a flight begins and what its end means are read together.
+Several callers may wait for one attempt. Its result goes to all of them; its latency
+and health sample is recorded once. Above 300 lines, because how a task starts and what
+its end means are read together.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from .catalogue import CatalogueEntry
 from .stalls import Stalls
 from .timing import Timing
 
-# So many calls of a tool on trial run at once. More of them would find out no more.
+# The number of calls of a tool on trial that run at once. More would not tell more.
 TRIALS_AT_ONCE = 2
 
 
 @attrs.frozen
 class ProbeResult:
-    """How a probe ended. ``answer`` is None if its time was up, ``seconds`` if its time
-    says nothing of the tool."""
+    """The end of a probe. ``answer`` is None if its time was up; ``seconds`` is None if
+    its duration is no sample of the tool's latency."""
 
     answer: ToolResult | None
     seconds: float | None
 
 
 Whose = tuple[str, str]
-"""Tenant and session of who calls."""
+"""Tenant and session of the caller."""
 NOBODYS: Whose = ("", "")
 
 
 @attrs.define(eq=False)
 class Life:
-    """What is known of one life of a server; of one connection, where each session has
-    its own."""
+    """The state kept for one life of a server, that is from one start to the next; for
+    one connection, if each session has its own."""
 
     breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
-    # When it was last lost under a call of the tool.
+    # When the connection was last lost during a call of the tool.
     lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
-    # When a call first ended.
+    # When the first call ended.
     first_end: float = attrs.field(default=math.inf, init=False)
 
     def breaker(self, key: str) -> Breaker:
@@ -77,12 +77,12 @@ class Life:
         self.lost_at.pop(key, None)
 
     def ended(self, now: float) -> None:
-        """A call of it has ended."""
+        """Note that a call has ended."""
         self.first_end = min(self.first_end, now)
 
     def dies_again(self, key: str, began: float, now: float) -> bool:
-        """Whether a call that began then was lost with another: one death counts
-        once."""
+        """Return True if a call that began then was lost together with another one:
+        one death of the server counts once."""
         if began < self.lost_at.get(key, -math.inf):
             return True
         self.lost_at[key] = now
@@ -91,7 +91,7 @@ class Life:
 
 @attrs.define(eq=False)
 class Attempt:
-    """One flight of one tool. ``signature`` differs for calls with other arguments."""
+    """One run of one tool. ``signature`` differs for calls with other arguments."""
 
     listing: CatalogueEntry
     timing: Timing
@@ -100,37 +100,37 @@ class Attempt:
     _ticket: Ticket
     cache_key: CacheKey | None
     _epoch: int
-    # If the tool is on trial, the seat that this call holds until it has ended.
+    # If the tool is on trial, the permit that this call holds until it has ended.
     _seat: trio.Semaphore | None = None
-    # The one that it may answer for, being its second attempt; and that second one.
+    # The attempt that it is the hedge of, and the attempt that is its own hedge.
     instead_of: Attempt | None = None
     second: Attempt | None = attrs.field(default=None, init=False)
-    no_second: bool = attrs.field(default=False, init=False)  # there was no budget
-    _reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
-    flight: SharedTask[Any] = attrs.field(init=False)
-    # Its tool was hidden, and is shown once more for this call.
+    no_second: bool = attrs.field(default=False, init=False)  # no hedging budget left
+    _reckoned: bool = attrs.field(default=False, init=False)  # counted as won or lost
+    task: SharedTask[Any] = attrs.field(init=False)
+    # Its tool was hidden, and is shown again for this one call.
     is_trial: bool = attrs.field(default=False, init=False)
-    # Its tool was refused because it held the loop, and is shown once for this call.
+    # Its tool was refused for blocking the loop, and is allowed for this one call.
     is_loop_trial: bool = attrs.field(default=False, init=False)
-    # A write has ended since it began: nobody who comes later may have its result.
+    # A write has ended since it began, so later callers must not get its result.
     outdated: bool = attrs.field(default=False, init=False)
 
     def hedge_with(self, second: Attempt) -> None:
-        """From now on the other one may answer for it."""
+        """Let ``second`` answer for this attempt too."""
         self.second = second
 
     def stay_alone(self) -> None:
-        """There is no budget for a second one."""
+        """Note that there is no budget for a second attempt."""
         self.no_second = True
 
     def reckon(self) -> bool:
-        """True the first time: it has not counted as won or lost before."""
+        """Return True the first time: it was not yet counted as won or lost."""
         first, self._reckoned = not self._reckoned, True
         return first
 
     @property
     def started(self) -> float:
-        return self.timing.departed
+        return self.timing.started
 
     @property
     def on_trial(self) -> bool:
@@ -138,15 +138,15 @@ class Attempt:
 
     @property
     def own_deadline(self) -> float:
-        """When the tool's or its server's own limit is reached; never, once it
-        has landed: a result may be waited for by somebody who comes later."""
-        if self.flight.done and not self.flight.cancelled:
+        """When the limit of the tool or of its server is reached, on trio's clock;
+        infinite once the task has ended, since a later caller may take its result."""
+        if self.task.done and not self.task.cancelled:
             return math.inf
         return self.started + self.listing.definition.own_limit
 
     def extended(self, limit: float) -> float:
-        """``limit``, on trio's clock, with the time in which the loop did not run it:
-        a tool in this process is not charged for that."""
+        """Return ``limit``, on trio's clock, plus the time in which the loop did not
+        run the tool: a tool of this process is not charged for that."""
         if self.listing.tool.remote or limit == math.inf:
             return limit
         return limit + self.timing.kept_waiting()
@@ -154,16 +154,16 @@ class Attempt:
 
 @attrs.define(eq=False)
 class Attempts:
-    """The owner of breakers, cached results, and the attempts in the air.
+    """The owner of breakers, cached results, and attempts in flight.
 
     Args:
-      observe: told of every sample; must not block (the calibrator's mailbox).
-      health_anew: told of a tool whose breaker has closed.
-      trial_began: told when a tool is called that was hidden and is shown for a trial.
-      trial_said_nothing: told if such a call has ended and left no sample.
+      observe: called with every sample; must not block (the calibrator's mailbox).
+      health_anew: called with a tool whose breaker has closed.
+      trial_began: called when a hidden tool that is shown for a trial is called.
+      trial_said_nothing: called when such a call has ended and left no sample.
     """
 
-    _flights: SharedTasks
+    _tasks: SharedTasks
     _observe: Callable[[str, Sample], None]
     _health_anew: Callable[[str], None]
     _lag: LoopLag
@@ -171,19 +171,19 @@ class Attempts:
     _trial_said_nothing: Callable[[str], None] = lambda key: None
     stalls: Stalls = attrs.field(factory=Stalls)
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
-    # By the server, and by whose connection it is.
+    # By server; by server and session, where each session has its own connection.
     _lives: dict[str | tuple[str, Whose], Life] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
-    # Attempts that were begun ahead of the turn that may take them.
-    _ahead: set[Attempt] = attrs.field(factory=set, init=False)
+    # Attempts that were started speculatively, for a turn that may take them.
+    _speculative: set[Attempt] = attrs.field(factory=set, init=False)
     _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
-    # Tools of which a write was cut: it may still write until it really stops.
+    # Tools with a cancelled write, which may still write until its task has stopped.
     _cut_writes: dict[str, CatalogueEntry] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._flights.when_lingering_stops(self._stray_stopped)
+        self._tasks.when_lingering_stops(self._lingering_stopped)
 
-    def _stray_stopped(self, key: object) -> None:
+    def _lingering_stopped(self, key: object) -> None:
         listing = self._cut_writes.get(str(key))
         if listing is not None:
             self.wrote(listing)
@@ -200,25 +200,25 @@ class Attempts:
         return None if life is None else life.breakers.get(listing.key)
 
     def obstacle(self, listing: CatalogueEntry, whose: Whose = NOBODYS) -> str | None:
-        """Why the tool cannot be called right now, in words; None if it can."""
+        """Return why the tool cannot be called right now, in words; None if it can."""
         breaker = self._breaker(listing, whose)
         now = trio.current_time()
         if breaker is not None and not breaker.admits(now):
             wait = breaker.retry_in(now)
-            then = f"next try in {in_ms(wait)}" if wait else "one call is trying it"
+            then = f"next try in {in_ms(wait)}" if wait else "a trial call is running"
             return f"it failed repeatedly, {then}"
-        lingering = self._flights.lingering(listing.key)
-        if lingering >= self._flights.lingering_limit:
+        lingering = self._tasks.lingering(listing.key)
+        if lingering >= self._tasks.lingering_limit:
             return f"{lingering} earlier calls do not stop"
         return None
 
     def in_flight(self, key: CacheKey | None) -> Attempt | None:
-        """The attempt that an identical call may join."""
+        """Return the attempt that an identical call may join."""
         return None if key is None else self._in_flight.get(key)
 
     def seat(self, listing: CatalogueEntry) -> trio.Semaphore | None:
-        """The seats for calls of a tool on trial: each needs one before it departs.
-        None if the tool is not on trial."""
+        """Return the semaphore that each call of a tool on trial must hold; None if
+        the tool is not on trial."""
         if listing.estimate.source is not EstimateSource.TRIAL:
             return None
         seat = self._seats.get(listing.key)
@@ -229,17 +229,17 @@ class Attempts:
         return seat
 
     def has_seat(self, listing: CatalogueEntry) -> bool:
-        """Whether a call of it need not wait for one on trial to end."""
+        """Return True if a call need not wait for one on trial to end."""
         seat = self.seat(listing)
         return seat is None or seat.value > 0
 
     def begin_life(self, group: str) -> None:
-        """A server has started again: its tools are not blamed for its earlier life."""
+        """Start a server's state anew, without the failures of its earlier life."""
         self._lives.pop(group, None)
         self._lives.pop((group, NOBODYS), None)
 
     def leave_session(self, whose: Whose) -> None:
-        """Its connections end: so does what is known of them."""
+        """Drop the state of a session's own connections, which end."""
         for place in [x for x in self._lives if x[1:] == (whose,)]:
             del self._lives[place]
 
@@ -257,15 +257,15 @@ class Attempts:
         """Start the handler.
 
         Args:
-          seat: a seat taken from `seat`; it is given back when the call has ended.
-          instead_of: a call of another tool that it may answer. What it says of
-            latency and health it says of its own tool.
+          seat: a permit acquired from `seat`; it is released when the call has ended.
+          instead_of: a call of another tool that this one may answer. Its latency and
+            health sample still belongs to its own tool.
 
         Raises:
-          ToolUnavailable: if the breaker or earlier strays do not let it.
+          ToolUnavailable: if the breaker or earlier lingering tasks forbid it.
         """
         timing = Timing(self._lag, self.stalls, listing.tool)
-        now = timing.departed
+        now = timing.started
         whose = context.tenant, context.session
         life = self._life_of(listing, whose)
         breaker = life.breaker(listing.key)
@@ -285,8 +285,8 @@ class Attempts:
             instead_of,
         )
         try:
-            attempt.flight = self.launch(
-                listing, arguments, context, timing, partial(self._landed, attempt)
+            attempt.task = self.launch(
+                listing, arguments, context, timing, partial(self._on_result, attempt)
             )
         except TooManyFlights as error:
             breaker.release(ticket, now)
@@ -300,17 +300,17 @@ class Attempts:
         return attempt
 
     def start_speculative(self, attempt: Attempt) -> None:
-        """Somebody may want this one later: take note of what outdates it."""
-        self._ahead.add(attempt)
+        """Note that a later turn may take this attempt, and track what outdates it."""
+        self._speculative.add(attempt)
 
-    def end_ahead(self, attempt: Attempt) -> None:
-        self._ahead.discard(attempt)
+    def end_speculative(self, attempt: Attempt) -> None:
+        self._speculative.discard(attempt)
 
     def is_trusted(self, listing: CatalogueEntry, whose: Whose) -> bool:
-        """True if a call of it is nobody's trial, and no earlier one lingers."""
+        """Return True if its breaker is closed and no earlier call lingers."""
         breaker = self._breaker(listing, whose)
         closed = breaker is None or breaker.state is BreakerState.CLOSED
-        return closed and not self._flights.lingering(listing.key)
+        return closed and not self._tasks.lingering(listing.key)
 
     def launch(
         self,
@@ -318,14 +318,14 @@ class Attempts:
         arguments: dict[str, Any],
         context: CallContext,
         timing: Timing,
-        on_landed: Callable[[outcome.Maybe[Any]], None] | None = None,
+        on_result: Callable[[outcome.Maybe[Any]], None] | None = None,
     ) -> SharedTask[Any]:
-        """The bare flight: no breaker, no record.
+        """Start the shared task alone: no breaker, no record.
 
         Raises:
-          TooManyFlights: if earlier flights of this tool do not stop.
+          TooManyFlights: if too many earlier tasks of this tool do not stop.
         """
-        tool, flights, key = listing.tool, self._flights, listing.key
+        tool, tasks, key = listing.tool, self._tasks, listing.key
         context = context.telling(timing.sent)
         if tool.blocking:
 
@@ -333,50 +333,53 @@ class Attempts:
                 timing.sent()
                 return foreign.received(tool.handler, tool.handler(arguments, context))
 
-            return flights.start_in_thread(key, in_thread, on_landed=on_landed)
+            return tasks.start_in_thread(key, in_thread, on_result=on_result)
         if tool.remote:
             asks = cast("Callable[..., Awaitable[Any]]", tool.handler)
             begin = getattr(asks, "begin", None)
             if begin is not None:
                 begin = partial(begin, arguments, context)
-            return flights.start(
-                key, asks, arguments, context, on_landed=on_landed, begin=begin
+            return tasks.start(
+                key, asks, arguments, context, on_result=on_result, begin=begin
             )
-        return flights.start(
-            key, timing.run, tool.handler, arguments, context, on_landed=on_landed
+        return tasks.start(
+            key, timing.run, tool.handler, arguments, context, on_result=on_result
         )
 
     async def probe(
         self, listing: CatalogueEntry, arguments: dict[str, Any], *, deadline: float
     ) -> ProbeResult:
-        """Call a tool to measure it, past gate, cache and breaker; nothing is recorded.
+        """Call a tool to measure it, past gate, cache and breaker; record nothing.
+
+        If ``deadline`` passes, the handler is cancelled and the result has no answer.
 
         Raises:
-          Exception: whatever the handler raises.
+          ToolUnavailable: if the tool is refused because it blocks the event loop.
+          Exception: any exception that the handler raises.
         """
         if self.stalls.refused(listing.key) is not None:
             raise ToolUnavailable("it holds the event loop")
         context = CallContext(call_id="probe", deadline=deadline)
         timing = Timing(self._lag, self.stalls, listing.tool)
-        flight = self.launch(listing, arguments, context, timing)
-        flight.add_waiter()
+        task = self.launch(listing, arguments, context, timing)
+        task.add_waiter()
         try:
             with trio.CancelScope(deadline=deadline):
-                answer = ToolResult.of(await flight.result())
+                answer = ToolResult.of(await task.result())
                 return ProbeResult(answer, timing.ended())
             life = self._life_of(listing, NOBODYS)
             first = _first_in_life(life, listing, timing)
             return ProbeResult(None, None if first else timing.cut())
         finally:
             self.probe_ended(listing)
-            flight.release()
+            task.release()
             self.wrote(listing)
 
     def leave(self, attempt: Attempt, early: SampleKind | None) -> bool:
-        """Get off; ``early`` is what it says of the tool if that ended the flight,
-        and that is what is returned.
+        """Stop waiting. If this was the last waiter, the task is cancelled, ``early``
+        is recorded as its sample, and True is returned.
         """
-        if not attempt.flight.release():
+        if not attempt.task.release():
             return False
         if attempt.listing.definition.side_effects:
             self._cut_writes[attempt.listing.key] = attempt.listing
@@ -387,7 +390,7 @@ class Attempts:
         return True
 
     def forget(self, key: str) -> None:
-        """A tool was removed or replaced: nothing of it is remembered."""
+        """Drop all state of a tool that was removed or replaced."""
         for life in self._lives.values():
             life.forget(key)
         self._cut_writes.pop(key, None)
@@ -397,19 +400,19 @@ class Attempts:
         self._join_no_more(lambda listing: listing.key == key)
 
     def wrote(self, listing: CatalogueEntry) -> None:
-        """A call of the tool is over: what it wrote outdates reads of its group."""
+        """Note the end of a call: a write outdates the cached reads of its group."""
         definition = listing.definition
         if definition.side_effects:
             self.cache.drop_group(definition.group)
             self._join_no_more(lambda other: other.definition.group == definition.group)
 
-    def _landed(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
-        """The flight has landed by itself, before its passengers hear of it."""
-        asked = attempt.instead_of or attempt  # whose answer it is
+    def _on_result(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
+        """Handle a task that ended by itself, before its waiters get the result."""
+        asked = attempt.instead_of or attempt  # the call that it answers
         epoch = asked._epoch
         undisturbed = epoch == self.cache.epoch
         self._retire(attempt)
-        if undisturbed:  # what it dropped just now is older than its own result
+        if undisturbed:  # the reads dropped just now are older than its own result
             epoch = self.cache.epoch
         if attempt.is_loop_trial and not attempt.timing.held_loop:
             self.stalls.ended(attempt.listing.key, well=True)
@@ -431,7 +434,7 @@ class Attempts:
             )
 
     def _same_death(self, attempt: Attempt, result: outcome.Maybe[Any]) -> bool:
-        """Whether it was lost with a call that has counted: one death, one failure."""
+        """Return True if the connection was lost and another call has counted that."""
         match result:
             case outcome.Error(ConnectionLost()):
                 key, now = attempt.listing.key, trio.current_time()
@@ -439,7 +442,7 @@ class Attempts:
         return False
 
     def _retire(self, attempt: Attempt) -> None:
-        """It is down: nobody joins it, and what it wrote outdates cached reads."""
+        """Let no more callers join it; if it wrote, drop the cached reads."""
         key = attempt.cache_key
         if key is not None and self._in_flight.get(key) is attempt:
             del self._in_flight[key]
@@ -448,23 +451,23 @@ class Attempts:
         self.wrote(attempt.listing)
 
     def _join_no_more(self, outdated: Callable[[CatalogueEntry], bool]) -> None:
-        """Later calls must not share reads that may be from before a change."""
+        """Keep later calls from sharing reads that may predate a change."""
         self._in_flight = {
             key: attempt
             for key, attempt in self._in_flight.items()
             if not outdated(attempt.listing)
         }
-        for attempt in self._ahead:
+        for attempt in self._speculative:
             attempt.outdated |= outdated(attempt.listing)
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
-        """Once an attempt: it lands by itself, or its last passenger leaves it."""
+        """Record an attempt's one sample: at its own end, or when all have left it."""
         now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
         seconds: float | None
         whole: float | None = None
         if kind is SampleKind.TIMEOUT and attempt.listing.tool.remote:
-            # Its limit was not extended by what it lost to others. If that was much,
-            # the call says of the tool what one says that its turn has cut.
+            # Its limit was not extended by the time it lost to others. If that was
+            # much, the call is censored, like one that its turn has cut short.
             whole = timing.had()
             kind = SampleKind.CENSORED if whole is None else kind
         if whole is not None:
@@ -492,7 +495,7 @@ class Attempts:
             self._health_anew(key)
 
     def probe_ended(self, listing: CatalogueEntry) -> None:
-        """A call that measures it is over."""
+        """Note the end of a call that measures the tool."""
         self._life_of(listing, NOBODYS).ended(trio.current_time())
 
 
@@ -502,15 +505,16 @@ def _place(listing: CatalogueEntry, whose: Whose) -> str | tuple[str, Whose]:
 
 
 def _first_in_life(life: Life, listing: CatalogueEntry, timing: Timing) -> bool:
-    """Whether the call began before any other had ended in this life of its server.
-    Such a call may be slow because it loads an index, or fills a cache."""
-    return listing.tool.remote and timing.departed < life.first_end
+    """Return True if the call began before any other had ended in this life of its
+    server. Such a call may be slow because it loads an index, or fills a cache."""
+    return listing.tool.remote and timing.started < life.first_end
 
 
 def classify(
     result: outcome.Maybe[Any],
 ) -> tuple[SampleKind | None, ToolResult | None]:
-    """What a landing says of the tool; None if it never reached it."""
+    """Return the kind of sample that a result is, None if the call never reached the
+    tool; and its answer, if it has one."""
     try:
         match result:
             case outcome.Value(value):

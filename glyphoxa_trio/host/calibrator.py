@@ -1,8 +1,8 @@
-"""The calibrator: the actor that owns what was measured of every tool.
+"""The calibrator: the actor that owns the measurements of all tools.
 
-It is told every observation and asked for probes and reports. What follows from
-a measurement, an `Estimate`, it hands to the catalogue. Above 300 lines, because its
-messages, what it does with each, and its probes are one actor.
+It receives every observation and answers requests for probes and reports. It hands the
+`Estimate` that follows from the measurements to the catalogue. Above 300 lines, because
+its messages, its handling of each, and its probes are one actor.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .attempts import ProbeResult
 from .catalogue import Catalogue, CatalogueEntry
 from .measurements import Measurements
 
-PROBES = 5  # per tool: as many samples as "measured" needs (D1)
+PROBES = 5  # per tool: the number of samples that a "measured" estimate needs
 
 
 @attrs.frozen
 class Observe(Request["Calibrator", None]):
-    """Told: one sample of one tool."""
+    """Message: one sample of one tool."""
 
     key: str
     sample: Sample
@@ -46,15 +46,15 @@ class Observe(Request["Calibrator", None]):
 
 @attrs.frozen
 class HealthAnew(Request["Calibrator", None]):
-    """Told: the tool's breaker has closed, its failures are of the past."""
+    """Message: the tool's breaker has closed, so its failures are of the past."""
 
     key: str
 
 
 @attrs.frozen
 class Disregard(Request["Calibrator", None]):
-    """Told: the loop was late in that time, so what was measured in it, whole or in
-    part, says nothing of the tools."""
+    """Message: the loop was late in that time, so measurements that overlap with it do
+    not count. Both times on trio's clock."""
 
     since: float
     until: float
@@ -62,15 +62,15 @@ class Disregard(Request["Calibrator", None]):
 
 @attrs.frozen
 class LifeBegan(Request["Calibrator", None]):
-    """Told: the server of these tools has started again."""
+    """Message: the server of these tools has started again."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen
 class Missed(Request["Calibrator", None]):
-    """Told: NPCs had ``seconds`` of turns in which these tools were hidden from them
-    because of what was measured."""
+    """Message: NPCs had ``seconds`` of turns in which these tools were hidden from them
+    because of their measurements."""
 
     keys: tuple[str, ...]
     seconds: float
@@ -78,35 +78,35 @@ class Missed(Request["Calibrator", None]):
 
 @attrs.frozen
 class TrialBegan(Request["Calibrator", None]):
-    """Told: the tool was shown once more to be tried, and a call of it has begun."""
+    """Message: a tool that is shown again for a trial has been called."""
 
     key: str
 
 
 @attrs.frozen
 class TrialSaidNothing(Request["Calibrator", None]):
-    """Told: a call that `TrialBegan` told of has ended and left no sample."""
+    """Message: a call announced by `TrialBegan` has ended and left no sample."""
 
     key: str
 
 
 @attrs.frozen
 class Reckon(Request["Calibrator", None]):
-    """Told: these tools are new, or back; estimate them from what is known."""
+    """Message: these tools are new, or back; estimate them from known measurements."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen
 class Forget(Request["Calibrator", None]):
-    """Told: these tools are gone for good."""
+    """Message: these tools are gone for good."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen(kw_only=True)
 class Probed:
-    """One tool has been probed: ``done`` of ``total``; ``note`` says if not well."""
+    """The end of one tool's probe, ``done`` of ``total``; ``note`` is an error."""
 
     key: str
     samples: int
@@ -117,27 +117,27 @@ class Probed:
 
 @attrs.frozen
 class Sampled:
-    """One sample was recorded, and the tool's estimate follows it. Probes too."""
+    """A recorded sample, which the tool's estimate includes now; also of a probe."""
 
     key: str
     sample: Sample
 
 
 class Word(StrEnum):
-    """At whose word tools are probed, and so which of them may be."""
+    """The authority on which tools are probed, which decides which of them may be."""
 
-    NAMED = "named"  # somebody named them, or confirmed all: whatever they do
-    UNNAMED = "unnamed"  # somebody asked to measure: what `measured_unnamed` says
-    NOBODY = "nobody"  # what the NPCs' grants consent to, if it lacks samples
+    NAMED = "named"  # the operator named them, or confirmed all: any tool
+    UNNAMED = "unnamed"  # a request to measure: those `measured_unnamed` allows
+    NOBODY = "nobody"  # no request: those that the grants consent to, if few samples
 
 
 @attrs.frozen(kw_only=True)
 class Calibrate(Request["Calibrator", tuple[Probed, ...]]):
-    """Asked: probe tools.
+    """Request: probe tools.
 
     Args:
-      keys: no others than these; None is any.
-      word: which of them may be probed. That is looked at again before each call.
+      keys: only these tools; None is all.
+      word: which of them may be probed. That is checked again before each call.
     """
 
     keys: tuple[str, ...] | None = None
@@ -146,16 +146,16 @@ class Calibrate(Request["Calibrator", tuple[Probed, ...]]):
 
 @attrs.frozen
 class ReportEstimates(Request["Calibrator", dict[str, Estimate]]):
-    """Asked: the estimate of every tool as of now."""
+    """Request: the estimate of every tool as of now."""
 
 
 @attrs.frozen
 class Examine(Request["Calibrator", dict[str, Evidence]]):
-    """Asked: what ``tier_by`` makes of every tool that was measured enough."""
+    """Request: the tier by each ``tier_by`` of every tool with enough samples."""
 
 
 class Probe(Protocol):
-    """Call a tool past gate, cache and breaker, as `Attempts.probe` does."""
+    """A call of a tool past gate, cache and breaker, as `Attempts.probe` makes it."""
 
     async def __call__(
         self, listing: CatalogueEntry, arguments: dict[str, Any], *, deadline: float
@@ -168,10 +168,10 @@ class Calibrator:
 
     Args:
       probe: calls a tool past gate, cache and breaker (the executor's).
-      tell: told of every sample, and as probes finish; must neither block nor raise.
-      held: the keys of tools that nobody may call, so they are not probed either.
+      tell: called with every sample and every finished probe; must not block or raise.
+      held: the keys of tools that are held back, so they are not probed either.
       agreed: the keys of tools that a person approved, for every NPC.
-      granted: what the NPCs are granted now, for probes that nobody asked for.
+      granted: the grants of the NPCs now, for probes without a request.
     """
 
     _measurements: Measurements
@@ -188,7 +188,7 @@ class Calibrator:
         self._slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
 
     async def run(self, inbox: Inbox[Calibrator]) -> None:
-        """Read the mailbox until stopped; probes run beside it."""
+        """Handle messages until stopped; probes run concurrently."""
         async with trio.open_nursery() as nursery:
             async for call in inbox:
                 match call.request:
@@ -222,11 +222,11 @@ class Calibrator:
                             call.reply(self._measurements.evidence(self._listed()))
                     case _:
                         with call.answering():
-                            pass  # its asker hears that nobody knows it
+                            pass  # the caller gets an error: an unknown request
 
     def _record(self, key: str, sample: Sample) -> None:
         listing = self._catalogue.current.by_key.get(key)
-        # A call that was on its way while the loop was late has waited for that, too.
+        # A call that was running while the loop was late was delayed by that, too.
         began, late = sample.at - sample.seconds, self._late
         if late.since <= sample.at and began < late.until and not sample.probe:
             self._said_nothing(key)
@@ -234,7 +234,7 @@ class Calibrator:
         if listing is not None:  # else it has gone meanwhile
             self._measurements.record(listing.definition, sample)
             self._publish(key)
-            self._tell(Sampled(key, sample))  # 0.4 µs if nobody listens
+            self._tell(Sampled(key, sample))  # 0.4 µs without a listener
 
     def _disregard(self, late: Disregard) -> None:
         self._late = late
@@ -281,8 +281,8 @@ class Calibrator:
             return
         known = listing.estimate
         fresh = self._measurements.reckon(listing.definition, known)
-        # Every swap of the catalogue costs a copy of it, so a change that nobody
-        # could act on is not published: Report has the exact figures.
+        # Every swap of the catalogue costs a copy of it, so a change too small to act
+        # on is not published: ReportEstimates has the exact figures.
         if (
             fresh.tier is not known.tier
             or fresh.tier_by_number is not known.tier_by_number
@@ -330,11 +330,11 @@ class Calibrator:
             left = iter(targets)
 
             async def some() -> None:
-                for listing in left:  # each is taken by one of them
+                for listing in left:  # the tasks share the iterator
                     await one(listing)
 
-            # No task for each tool: a server may rename its tools for ever, and each
-            # name would wait in line for a tool that is gone.
+            # Not one task per tool: a server may rename its tools without end, and
+            # each name would queue for a tool that is gone.
             async with trio.open_nursery() as nursery:
                 for _ in range(self._measurements.settings.probe_concurrency):
                     nursery.start_soon(some)
@@ -344,7 +344,7 @@ class Calibrator:
         self, listing: CatalogueEntry, word: Word, granted: Iterable[Grant]
     ) -> bool:
         if word is Word.NAMED:
-            return True  # if it may not be called, whoever named it is told why
+            return True  # if it may not be called, the note says why
         if self._why_not(listing, word, granted) is not None:
             return False
         window = self._measurements.window(listing.definition)
@@ -354,13 +354,13 @@ class Calibrator:
     def _why_not(
         self, listing: CatalogueEntry, word: Word, granted: Iterable[Grant]
     ) -> str | None:
-        """Why the tool may not be called now, in words; None if it may."""
+        """Return why the tool may not be called now, in words; None if it may."""
         key, definition = listing.key, listing.definition
         now = self._catalogue.current.by_key.get(key)
         if now is None:
-            return "it is gone"
+            return "the tool no longer exists"
         if now.definition != definition:
-            return "it is described otherwise now"
+            return "its definition has changed"
         if key in self._held():
             return (
                 "it has changed since it was approved; look at it with"
@@ -375,15 +375,15 @@ class Calibrator:
                 agreed=key in self._agreed(),
             )
         if word is Word.UNNAMED and not measured_unnamed(definition):
-            return "it does not only read what is here"
+            return "it may do more than read local data"
         return None
 
     async def _probe_tool(self, listing: CatalogueEntry, word: Word) -> tuple[int, str]:
-        """Measure one tool; how many samples there are, and what went wrong.
+        """Measure one tool; return the number of samples, and what went wrong.
 
-        It ends with the first call that fails, since the next one would fail as well.
+        It stops at the first call that fails, since the next one would fail as well.
         Probes never count towards health: a failure is not recorded, and a probe that
-        does not end says no more than "longer than this".
+        times out only gives a lower bound of the latency.
         """
         try:
             arguments = _probe_arguments(listing.definition)
@@ -392,8 +392,8 @@ class Calibrator:
         ceiling = self._measurements.settings.limits.ceiling(Tier.DEEP)
         samples = 0
         while samples < PROBES:
-            # A call takes its time, and so does waiting for a slot: meanwhile the
-            # tool may have changed, and a reload may have taken its grant away.
+            # A call takes time, and so does waiting for the semaphore: meanwhile the
+            # tool may have changed, and a reload may have withdrawn its grant.
             why_not = self._why_not(listing, word, self._granted())
             if why_not is not None:
                 return samples, f"not called: {why_not}"
@@ -406,7 +406,7 @@ class Calibrator:
                 return samples, said(error)
             answer = probed.answer
             if answer is not None and answer.is_error:
-                return samples, " ".join(answer.text) or "the tool said no"
+                return samples, " ".join(answer.text) or "the tool returned an error"
             if probed.seconds is not None:
                 kind = SampleKind.CENSORED if answer is None else SampleKind.OK
                 now = trio.current_time()
@@ -419,8 +419,8 @@ class Calibrator:
 
 
 def _probe_arguments(definition: ToolDefinition) -> Mapping[str, Any]:
-    """The configured arguments, else an example by the tool's author, else a minimal
-    instance of its schema.
+    """Return the configured arguments, else an example by the tool's author, else a
+    minimal instance of its schema.
 
     Raises:
       NoInstance, BadSchema: if the schema gives none.

@@ -1,6 +1,6 @@
-"""What a call on its way is, and how each way of ending reads as an `Outcome` (D6).
+"""Pending calls, and the `Outcome` that follows from each way a call can end.
 
-Pure: no clock, no tasks. ``now`` is on trio's clock.
+Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class PendingCall:
-    """One call on its way through a fan-out.
+    """One call in progress in a fan-out.
 
-    ``flown`` is true once its handler was started, for it or for an identical
+    ``was_started`` is true once its handler was started, for it or for an identical
     call that it joined: from then on it may have had an effect. ``reader`` returns the
-    name of the tool that reads what an answer links to, if the caller has one.
-    ``goes_on`` is true if its turn does not wait for it and it may finish, ``pending``
-    if that is because the turn's time was up. ``in_vain``: it is known to take
-    longer than it can be waited for. ``begun_as`` is its flight until its landing is
-    awaited, ``seat`` what it must acquire before it may have a flight.
-    ``failed`` is how its tool failed while a tool of another server was still asked;
-    ``answered_by`` is that other tool, if it answered.
+    name of the tool that reads linked resources, if the caller has one. ``goes_on`` is
+    true if its turn does not wait for it and it may finish, ``pending`` if that is
+    because the turn's time was up. ``in_vain``: its expected duration is longer than
+    the time it can be waited for. ``begun_as`` is its shared task until the result is
+    awaited, ``seat`` the semaphore that it must acquire before it may have one.
+    ``failed`` is the error of its tool, if the tool of another server was still running
+    then; ``answered_by`` is that other tool, if it answered.
     """
 
     index: int
@@ -58,7 +58,7 @@ class PendingCall:
     listing: CatalogueEntry | None = None
     arguments: str = ""  # canonical
     begun: float | None = None
-    flown: bool = False
+    was_started: bool = False
     goes_on: bool = False
     pending: bool = False
     in_vain: bool = False
@@ -70,11 +70,11 @@ class PendingCall:
     answered_by: str | None = None
 
     def resolve(self, listing: CatalogueEntry | None) -> None:
-        """This is the tool that it names, or none."""
+        """Set the tool that the call names, or None if there is none."""
         self.listing = listing
 
     def begin(self, now: float) -> None:
-        """It comes to the gate, perhaps once more."""
+        """Note when the call comes to the gate, perhaps for the second time."""
         self.begun = now
         self.seat = self.begun_as = None
 
@@ -91,22 +91,22 @@ class PendingCall:
         self.seat = seat
 
     def leave_queue(self) -> None:
-        self.flown = True
+        self.was_started = True
 
     def started(self, begun: Any) -> None:
         self.begun_as = begun
 
     def hand_over(self) -> Any:
-        """Its flight, for whoever awaits the landing, or leaves."""
+        """Hand its shared task to the caller, which awaits its result or leaves it."""
         begun, self.begun_as = self.begun_as, None
         return begun
 
     def learn(self, failed: outcome.Maybe[Any] | None, answered_by: str | None) -> None:
-        """What has become of its tool, and of another one that was asked as well."""
+        """Note the error of its tool, and the other tool that answered, if any."""
         self.failed, self.answered_by = failed, answered_by
 
     def cut(self, *, pending: bool) -> None:
-        """The turn's time was up."""
+        """Note that the turn's time is up."""
         self.pending = pending
 
     def go_on(self) -> None:
@@ -116,33 +116,39 @@ class PendingCall:
         self.settled = True
 
 
-def refused(slot: PendingCall, no: Refusal, now: float) -> Outcome:
-    return _end(slot, no.status, now, message=no.text, data=no.data)
+def refused(pending_call: PendingCall, no: Refusal, now: float) -> Outcome:
+    """Return the outcome of a call that the gate refused."""
+    return _end(pending_call, no.status, now, message=no.text, data=no.data)
 
 
-def invalid(slot: PendingCall, why: str, now: float) -> Outcome:
-    return _end(slot, Status.INVALID_ARGUMENTS, now, message=why)
+def invalid(pending_call: PendingCall, why: str, now: float) -> Outcome:
+    """Return the outcome of a call with arguments that the schema does not accept."""
+    return _end(pending_call, Status.INVALID_ARGUMENTS, now, message=why)
 
 
 def answered(
-    slot: PendingCall,
+    pending_call: PendingCall,
     result: ToolResult,
     now: float,
     *,
     cached: bool = False,
     shared: bool = False,
 ) -> Outcome:
-    """The tool answered: yes or no."""
-    assert slot.listing is not None
-    definition = slot.listing.definition
+    """Return the outcome of a call that the tool answered, with success or refusal."""
+    assert pending_call.listing is not None
+    definition = pending_call.listing.definition
     # The reader of this server cannot read the links of another one.
-    if result.links and slot.answered_by is None and (reader := slot.reader()):
+    if (
+        result.links
+        and pending_call.answered_by is None
+        and (reader := pending_call.reader())
+    ):
         how = f"{reader} reads a linked resource by its URI."
         result = attrs.evolve(result, text=(*result.text, how))
     said = present(result, definition)
     wrote = definition.side_effects and not (cached or result.is_error)
     return _end(
-        slot,
+        pending_call,
         Status.TOOL_ERROR if result.is_error else Status.OK,
         now,
         message=said.message,
@@ -156,56 +162,64 @@ def answered(
 
 
 def to_outcome(
-    slot: PendingCall,
+    pending_call: PendingCall,
     result: outcome.Maybe[Any],
     now: float,
     *,
     cached: bool = False,
     shared: bool = False,
 ) -> Outcome:
-    """A landed flight, or a kept one: what its handler returned or raised."""
+    """Return the outcome of a finished task, or a cached one: a value or an error."""
     try:
         match result:
             case outcome.Value(value):
                 answer = ToolResult.of(value)
-                return answered(slot, answer, now, cached=cached, shared=shared)
+                return answered(pending_call, answer, now, cached=cached, shared=shared)
             case outcome.Error(ToolError() as error):
                 nonsense = isinstance(error, AnswerUnusable)
                 return _end(
-                    slot,
+                    pending_call,
                     Status.TOOL_ERROR,
                     now,
                     message=words(error),
                     no_answer=nonsense,
                 )
             case outcome.Error(ToolUnavailable() as error):
-                return _end(slot, Status.UNAVAILABLE, now, message=words(error))
+                return _end(pending_call, Status.UNAVAILABLE, now, message=words(error))
             case outcome.Error(SharedTaskCancelled()):
-                text = f"{slot.call.name} was stopped before it had answered"
-                return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
+                text = f"{pending_call.call.name} was stopped before it had answered"
+                return _end(
+                    pending_call, Status.UNAVAILABLE, now, message=text, no_answer=True
+                )
             case outcome.Error(GlyphoxaError() as error):  # a connection lost
                 return _end(
-                    slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
+                    pending_call,
+                    Status.UNAVAILABLE,
+                    now,
+                    message=words(error),
+                    no_answer=True,
                 )
             case outcome.Error(error):
-                return _crashed(slot, error, now)
+                return _crashed(pending_call, error, now)
     except Exception as error:  # border: no result, or it fails when it is looked at
-        return _crashed(slot, error, now)
+        return _crashed(pending_call, error, now)
 
 
-def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> Outcome:
-    """No answer in time; without ``limit`` it is the tool's or its server's own.
+def timed_out(
+    pending_call: PendingCall, now: float, *, limit: Limit | None = None
+) -> Outcome:
+    """Return the outcome of a timeout; without ``limit`` that of the tool or server.
 
-    If the tool has failed, and another one had no answer, that is what is known.
+    If the tool has failed, and another one gave no answer, the failure is the outcome.
     """
-    assert slot.listing is not None
-    if slot.failed is not None:
-        return to_outcome(slot, slot.failed, now)
-    definition = slot.listing.definition
+    assert pending_call.listing is not None
+    if pending_call.failed is not None:
+        return to_outcome(pending_call, pending_call.failed, now)
+    definition = pending_call.listing.definition
     if limit is None:
         by_server = definition.server_timeout == definition.own_limit
         limit = Limit.SERVER if by_server else Limit.TOOL
-    waited = now - (now if slot.begun is None else slot.begun)
+    waited = now - (now if pending_call.begun is None else pending_call.begun)
     whose = {
         Limit.TOOL: "the tool's own limit",
         Limit.SERVER: "its server's limit",
@@ -213,7 +227,7 @@ def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> O
         Limit.HOST: "the host's own limit for calls",
     }[limit]
     return _end(
-        slot,
+        pending_call,
         Status.TIMEOUT,
         now,
         message=f"no answer after {in_ms(waited)}, {whose} was reached",
@@ -222,20 +236,20 @@ def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> O
     )
 
 
-def cut(slot: PendingCall, now: float) -> Outcome:
-    """The turn's time was up before this call had an outcome."""
-    if slot.pending:
+def cut(pending_call: PendingCall, now: float) -> Outcome:
+    """Return the outcome of a call that was running when the turn's time was up."""
+    if pending_call.pending:
         return _end(
-            slot,
+            pending_call,
             Status.PENDING,
             now,
             message="still working; its result comes later, do not call it again",
             no_answer=True,
         )
-    if slot.flown:
-        return timed_out(slot, now, limit=Limit.TURN)
+    if pending_call.was_started:
+        return timed_out(pending_call, now, limit=Limit.TURN)
     return _end(
-        slot,
+        pending_call,
         Status.SKIPPED,
         now,
         message="the turn's tool time ended before this call could begin",
@@ -243,38 +257,40 @@ def cut(slot: PendingCall, now: float) -> Outcome:
     )
 
 
-def interrupted(slot: PendingCall, now: float) -> Outcome:
-    """The NPC was interrupted before this call had an outcome (D12a)."""
-    message = "interrupted; it goes on by itself" if slot.goes_on else "interrupted"
-    return _end(slot, Status.CANCELLED, now, message=message, no_answer=True)
+def interrupted(pending_call: PendingCall, now: float) -> Outcome:
+    """Return the outcome of a call whose NPC was interrupted before it had one."""
+    message = (
+        "interrupted; it goes on by itself" if pending_call.goes_on else "interrupted"
+    )
+    return _end(pending_call, Status.CANCELLED, now, message=message, no_answer=True)
 
 
-def _crashed(slot: PendingCall, error: BaseException, now: float) -> Outcome:
-    return _end(slot, Status.CRASHED, now, message=said(error), no_answer=True)
+def _crashed(pending_call: PendingCall, error: BaseException, now: float) -> Outcome:
+    return _end(pending_call, Status.CRASHED, now, message=said(error), no_answer=True)
 
 
 def _end(
-    slot: PendingCall,
+    pending_call: PendingCall,
     status: Status,
     now: float,
     *,
     no_answer: bool = False,
     **more: Any,
 ) -> Outcome:
-    """``no_answer``: it may have run, and what it did is not known."""
-    listing = slot.listing
+    """Build the outcome; ``no_answer``: it may have run, with unknown effect."""
+    listing = pending_call.listing
     unknown = (
         no_answer
-        and slot.flown
+        and pending_call.was_started
         and listing is not None
         and listing.definition.side_effects
     )
     more.setdefault("effect", Effect.UNKNOWN if unknown else Effect.NONE)
     return Outcome(
-        call=slot.call,
+        call=pending_call.call,
         tool=None if listing is None else listing.key,
         status=status,
-        elapsed=0.0 if slot.begun is None else now - slot.begun,
-        answered_by=slot.answered_by,
+        elapsed=0.0 if pending_call.begun is None else now - pending_call.begun,
+        answered_by=pending_call.answered_by,
         **more,
     )

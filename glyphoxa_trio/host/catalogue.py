@@ -1,9 +1,9 @@
-"""The tools there are, as an immutable snapshot that anybody may read (D5, D13).
+"""The catalogue: all tools, as an immutable snapshot that may be read from anywhere.
 
-A change builds a new `Snapshot` and swaps it in with one assignment, so a
-reader needs no message and never sees half a change. Listings are ordered by
-tier, then key: the tools of FAST are a prefix of STANDARD's and DEEP's, so that
-a model's prompt cache survives a change of tier.
+A change builds a new `Snapshot` and swaps it in with one assignment, so a reader needs
+no message and never sees half a change. Entries are ordered by tier, then key: the
+tools of FAST are a prefix of STANDARD's and DEEP's, so that a model's prompt cache
+survives a change of tier.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from glyphoxa_trio.tools.search import SEARCH, Words, words_of
 
 
 class UnknownTool(GlyphoxaError):
-    """No tool of that name; the message has the nearest ones."""
+    """There is no tool of that name; the message has the nearest names."""
 
 
 @attrs.frozen(kw_only=True)
 class CatalogueEntry:
-    """One tool in the catalogue. Its schema is compiled once, for all snapshots,
-    and so are the words by which it is found. ``ready_at`` is when its server, which
-    is starting, will answer, on trio's clock; None if that is not known.
+    """One tool in the catalogue. Its schema is compiled once, for all snapshots, and so
+    are the words by which it is found. ``ready_at`` is when its server, which is
+    starting, will answer, on trio's clock; None if that is not known.
     """
 
     tool: Tool
@@ -63,7 +63,7 @@ class CatalogueEntry:
 class Snapshot:
     """All tools at one moment, in their stable order.
 
-    ``left_out`` are tools that cannot be called because of ``collisions``: each is back
+    ``left_out`` are tools that cannot be called because of ``collisions``: each returns
     as soon as the others with its name are gone.
     """
 
@@ -76,14 +76,14 @@ class Snapshot:
 
     @property
     def offered(self) -> tuple[CatalogueEntry, ...]:
-        """The tools that are listed, and those that are left out."""
+        """All tools: those that can be called, and those that are left out."""
         return self.listings + self.left_out
 
     def find(self, name: str) -> CatalogueEntry:
-        """By exposed name or canonical key.
+        """Return the entry of an exposed name or canonical key.
 
         Raises:
-          UnknownTool: with the nearest names.
+          UnknownTool: if there is none; the message has the nearest names.
         """
         listing = self.by_exposed.get(name) or self.by_key.get(name)
         if listing is None:
@@ -101,11 +101,12 @@ class Catalogue:
     """The owner of the current snapshot. Every change is one swap.
 
     Args:
-      reckon: the estimate of a tool that is new here (D1).
-      stand_in: what is listed in place of a tool: the tool, outside of rehearsals.
+      reckon: returns the estimate of a tool that is new here.
+      stand_in: returns the tool to list in place of another, for rehearsals; None
+        lists each tool itself.
 
-    ``changed`` is set when there are other tools, or their servers came or went; not
-    for what calibration found out.
+    ``changed`` is set when tools, or the availability of their servers, change; not
+    when an estimate does.
     """
 
     _reckon: Callable[[ToolDefinition], Estimate]
@@ -119,9 +120,9 @@ class Catalogue:
 
         Raises:
           NameCollision: two tools of this process under one name, or any two under
-            one key; naming both.
-          BadName: an ``expose_as`` that no model would take.
-          BadSchema: parameters that are no JSON schema.
+            one key; the message names both.
+          BadName: an ``expose_as`` that no model would accept.
+          BadSchema: parameters that are not a JSON schema.
         """
         fresh = [self._listing(tool, {}, Availability.READY) for tool in tools]
         self._rebuild([*self.current.offered, *fresh])
@@ -135,8 +136,10 @@ class Catalogue:
     ) -> None:
         """Make ``tools`` the whole of ``group``.
 
-        A tool whose definition did not change keeps its estimate. Raises as
-        `register`.
+        A tool whose definition did not change keeps its estimate.
+
+        Raises:
+          NameCollision, BadName, BadSchema: as `register`.
         """
         others = [x for x in self.current.offered if x.definition.group != group]
         known = {x.key: x for x in self.current.offered}
@@ -160,7 +163,7 @@ class Catalogue:
         availability: Availability,
         ready_at: float | None = None,
     ) -> None:
-        """A server came, went, or restarts: its tools follow."""
+        """Set the availability of a group's tools, as their server starts or stops."""
 
         def moved(listings: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
             return [
@@ -174,7 +177,7 @@ class Catalogue:
         self.changed.set()
 
     def set_estimate(self, key: str, estimate: Estimate) -> None:
-        """What calibration found out; a tool that has gone meanwhile is ignored."""
+        """Set the estimate of a tool; a tool that has gone meanwhile is ignored."""
         old = self.current.by_key.get(key)
         if old is None or old.estimate == estimate:
             return
@@ -202,11 +205,11 @@ class Catalogue:
             )
         definition = tool.definition
         schema = ArgumentSchema(definition.parameters, foreign=definition.external)
-        if not definition.external:  # whoever brings those has looked at them
+        if not definition.external:  # external schemas were checked by their reader
             schema.warm()
         return CatalogueEntry(
             tool=tool,
-            exposed=definition.name,  # settled in _rebuild, for all at once
+            exposed=definition.name,  # set in _rebuild, for all at once
             estimate=self._reckon(definition),
             schema=schema,
             availability=availability,
@@ -214,7 +217,7 @@ class Catalogue:
         )
 
     def _rebuild(self, listings: list[CatalogueEntry]) -> None:
-        # The search is no entry: each turn has its own. But its names are taken.
+        # The search tool is no entry: each turn has its own. But its name is reserved.
         definitions = [SEARCH, *(x.definition for x in listings)]
         exposed = expose_all(definitions, self.naming)
         names = {definition.key: name for name, definition in exposed.tools.items()}

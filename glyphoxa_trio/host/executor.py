@@ -1,13 +1,12 @@
-"""Every tool call there is goes through here, and leaves as one `Outcome`.
+"""The executor, which runs every tool call and returns an `Outcome` for each.
 
-gate → arguments → cache → breaker → flight → outcome → observation (D3 to D7);
-a flight that takes long may become two (`hedging`).
+A call goes through gate, arguments, cache, breaker, shared task, outcome and
+observation, in this order. A task that takes long may get a second one (`hedging`).
 
-The caller owns the deadline; the handler runs as a flight in the host's
-nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
-calls with side effects on one tool group run in call order, all others in
-parallel. Above 300 lines, because that order is the promise, and reads best in one
-place.
+The caller owns the deadline. The handler runs as a shared task in the host's nursery,
+so that it cannot delay the caller, whatever it does. Within one fan-out, calls with
+side effects on one tool group run in call order, all others in parallel. Above 300
+lines, because that order is what the module guarantees, and it reads best in one place.
 """
 
 from __future__ import annotations
@@ -46,51 +45,50 @@ from .hedging import Hedging, HedgingStatistics
 from .search import SEARCHING, VisibleTools
 from .speculative_calls import SpeculativeCalls, may_go_ahead
 
-# When a call ends at the latest that goes on after its turn, if neither its tool nor
-# its server has a limit. Seconds.
+# The latest end of a call that goes on after its turn, if neither its tool nor its
+# server has a limit; in seconds after its start.
 LONGEST_FLIGHT = 30.0
 
-# Tools that are shown again within this time are shown in the same turn. Seconds.
+# Tools that are hidden again within this time are hidden in the same turn. Seconds.
 _A_MOMENT = 1.0
 
 _NO_MORE_CALLS = "no more calls are made in this turn"
 _STILL_WORKING = (
-    "the same call was made before and is still working, or its result was not told"
-    " yet, so it is not made again"
+    "the same call was made before and is still working, or you do not have its"
+    " result yet, so it is not made again"
 )
 _REPEATED = (
-    "the same call was made before in this turn and nobody knows whether it took"
-    " effect, so it is not made again"
+    "the same call was made before in this turn and it is not known whether it"
+    " took effect, so it is not made again"
 )
 
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """On whose behalf calls run, and what the turn allows.
+    """The NPC on whose behalf calls run, and the limits of its turn.
 
     Args:
-      still: what is left of ``grant`` and ``tier`` when a call's turn comes, which
-        may be long after the fan-out began (D16); None is all of it.
-      max_calls: how many calls of one response are run (D4).
-      unknown_effects: calls of this turn whose effect is unknown, by key and
-        canonical arguments: an identical one is refused (D6). The executor adds
-        to it.
+      still: returns what remains of ``grant`` and ``tier`` when a call starts, which
+        may be long after the fan-out began; None is all of it.
+      max_calls: the number of calls of one response that are run.
+      unknown_effects: calls of this turn whose effect is unknown, by key and canonical
+        arguments: an identical one is refused. The executor adds to it.
       pending: calls of this conversation that may change something and go on after
         their turn's time was up, or after an interruption, by key and canonical
         arguments, until their result was told: an identical one is refused. The
         executor adds to it; the code that tells the result removes them.
-      longest: a call that outlasts its turn goes on, for at most so many seconds after
-        it began; one that is known to outlast it is not waited for at all. With None
-        only calls that may write go on, of tools on trial.
-      approved: ids of the calls that an approver said yes to (D13a).
-      showing: what the model of this round was shown; None is everything.
-      ahead: calls of this response that were begun before the turn.
-      on_start: a call passed the gate and begins. Given the index of the call.
-      on_outcome: every call's end, once each, also when the fan-out is
-        interrupted. Given the index of the call.
-      on_left: a call goes on after an interruption, or after its turn's time was up.
-        Given the call, and the key of its tool.
-      on_late: the end of such a call. None of these may block.
+      longest: a call that outlasts its turn goes on, for at most this many seconds
+        after its start; a call that is expected to outlast the turn is not waited for
+        at all. With None only calls that may write go on, of tools on trial.
+      approved: ids of the calls that an approver said yes to.
+      showing: the tools that the model of this round can see; None is all.
+      ahead: calls of this response that were started before the turn.
+      on_start: called with the index of a call that passed the gate and starts.
+      on_outcome: called with the index and the outcome of every call, once each, also
+        when the fan-out is interrupted.
+      on_left: called with a call, and the key of its tool, when it goes on after an
+        interruption or after its turn's time was up.
+      on_late: called with the outcome of such a call. No callback may block.
     """
 
     grant: Grant
@@ -117,12 +115,12 @@ class Caller:
 
     @property
     def rights(self) -> tuple[Grant, Tier]:
-        """What is permitted at this moment."""
+        """The grant and the tier at this moment."""
         return (self.grant, self.tier) if self.still is None else self.still()
 
 
 class RunsCalls(Protocol):
-    """Runs the calls of one response: `ToolHost.fan_out`, or what stands before it."""
+    """The function that runs one response's calls: `ToolHost.fan_out` or a wrapper."""
 
     async def __call__(
         self,
@@ -145,7 +143,7 @@ class ExecutorStatistics:
 
 
 class _GateRefused(Exception):
-    """Carries a refusal to the one place that turns it into an outcome."""
+    """A refusal on its way to the one place that turns it into an outcome."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.text)
@@ -154,15 +152,15 @@ class _GateRefused(Exception):
 
 @attrs.define(eq=False)
 class Executor:
-    """Shows tools and runs calls, both through the one gate."""
+    """The owner of the gate, through which tools are both shown and called."""
 
     _nursery: trio.Nursery
     _catalogue: Catalogue
     _attempts: Attempts
     _approvals: Approvals = attrs.field(factory=Approvals)
     _hedging: Hedging | None = None
-    # Told of tools hidden because they were slow, and of the seconds that NPCs had
-    # turns without them.
+    # Called with tools hidden for being slow, and the seconds that NPCs had turns
+    # without them.
     _tell_missed: Callable[[tuple[str, ...], float], None] = lambda keys, seconds: None
     _missed_at: dict[str, float] = attrs.field(factory=dict, init=False)
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
@@ -171,14 +169,14 @@ class Executor:
     def visible(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> tuple[CatalogueEntry, ...]:
-        """The tools a model may be shown now, in the catalogue's stable order."""
+        """Return the tools that a model may see now, in the catalogue's order."""
         explained = self.explain(grant, tier=tier, remaining=remaining, whose=whose)
         return tuple(listing for listing, no in explained if no is None)
 
     def explain(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> list[tuple[CatalogueEntry, Refusal | None]]:
-        """Every tool, and why it may not be shown, if it may not."""
+        """Return every tool, with the reason why it may not be shown, if any."""
         explained: list[tuple[CatalogueEntry, Refusal | None]] = []
         missed: list[str] = []
         for listing in self._catalogue.current.listings:
@@ -192,7 +190,7 @@ class Executor:
         return explained
 
     def candidates(self) -> list[tuple[CatalogueEntry, Candidate]]:
-        """Every tool as the gate would look at it now. Does not count as a turn."""
+        """Return every tool as the gate sees it now. Does not count as a turn."""
         return [
             (x, self._candidate(x, NOBODYS)) for x in self._catalogue.current.listings
         ]
@@ -205,101 +203,112 @@ class Executor:
         deadline: float,
         remaining: float | None = None,
     ) -> list[Outcome]:
-        """Run the calls of one model response; one outcome each, in call order.
+        """Run the calls of one model response; return an outcome each, in call order.
 
         Args:
-          deadline: on trio's clock. What finished before it is kept, the rest is
-            cancelled, at its server too, and ends as a timeout of the turn. Except for
+          deadline: on trio's clock. Results from before it are kept; the other calls
+            are cancelled, at their servers too, and time out with the turn. Except for
             a call of a tool on trial that may write, and for all if ``caller.longest``
-            says so: that ends as `Status.PENDING`, goes on, and its result comes late.
+            is set: that ends as `Status.PENDING`, goes on, and its result comes late.
           remaining: the turn's tool time that was left when the model was shown its
             tools, seconds; None is the time until ``deadline``.
 
-        Never raises for what a tool does. Cancelling it is an interruption: each
-        running call is treated by its policy (D12a), and its outcome goes to
+        It never raises because of an error in a tool. Cancelling it is an interruption:
+        each running call is treated by its tool's policy, and its outcome goes to
         ``caller.on_outcome`` alone.
         """
-        # An id that occurs twice says nothing of which call was approved.
+        # If two calls have one id, it is unknown which of them was approved.
         approved = caller.approved
         if approved:
             often = Counter([call.id for call in calls])
             approved = frozenset(x for x in approved if often[x] == 1)
-        slots = [
+        pending_calls = [
             PendingCall(at, call, call.id in approved) for at, call in enumerate(calls)
         ]
-        outcomes: list[Outcome | None] = [None] * len(slots)
+        outcomes: list[Outcome | None] = [None] * len(pending_calls)
 
-        def settle(slot: PendingCall, end: Outcome) -> None:
-            slot.settle()
-            outcomes[slot.index] = end
+        def settle(pending_call: PendingCall, end: Outcome) -> None:
+            pending_call.settle()
+            outcomes[pending_call.index] = end
             self._outcomes[end.status] += 1
-            if end.effect is Effect.UNKNOWN and slot.listing is not None:
-                caller.unknown_effects.add((slot.listing.key, slot.arguments))
+            if end.effect is Effect.UNKNOWN and pending_call.listing is not None:
+                caller.unknown_effects.add(
+                    (pending_call.listing.key, pending_call.arguments)
+                )
             if caller.on_outcome is not None:
-                caller.on_outcome(slot.index, end)
+                caller.on_outcome(pending_call.index, end)
 
         def settle_rest(end: Callable[[PendingCall, float], Outcome]) -> None:
-            for slot in slots:
-                if not slot.settled:
-                    settle(slot, end(slot, trio.current_time()))
+            for pending_call in pending_calls:
+                if not pending_call.settled:
+                    settle(pending_call, end(pending_call, trio.current_time()))
 
         fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
             remaining = deadline - trio.current_time()
-        queues: dict[str, _QueuePlace] = {}  # for the seats of tools on trial
+        queues: dict[str, _QueuePlace] = {}  # for permits of tools on trial
 
         def begin(
-            slot: PendingCall, left: float, seat: trio.Semaphore | None = None
+            pending_call: PendingCall, left: float, seat: trio.Semaphore | None = None
         ) -> None:
-            match self._begin(slot, caller, left, fan, seat):
+            match self._begin(pending_call, caller, left, fan, seat):
                 case Outcome() as end:
-                    settle(slot, end)
+                    settle(pending_call, end)
                 case _Begun() as begun:
-                    slot.started(begun)
+                    pending_call.started(begun)
                 case trio.Semaphore() as full:
-                    key = slot.listing.key if slot.listing is not None else ""
+                    key = (
+                        pending_call.listing.key
+                        if pending_call.listing is not None
+                        else ""
+                    )
                     queues[key] = place = _QueuePlace(queues.get(key))
-                    slot.queue(full, place)
+                    pending_call.queue(full, place)
 
-        async def job(slot: PendingCall, turn: _QueuePlace | None) -> None:
+        async def job(pending_call: PendingCall, turn: _QueuePlace | None) -> None:
             if turn is not None and turn.waits:
                 await turn.wait()
-                begin(slot, fan.deadline - trio.current_time())
-            if slot.seat is not None:
-                seat, place = slot.seat
+                begin(pending_call, fan.deadline - trio.current_time())
+            if pending_call.seat is not None:
+                seat, place = pending_call.seat
                 await place.wait()
                 await seat.acquire()
                 place.over()
-                # The call that gave the seat back has just sent its sample to the
-                # calibrator. This call waits until that has moved the estimate.
+                # The call that released the permit has just sent its sample to the
+                # calibrator. Wait here until the calibrator has updated the estimate.
                 await trio.lowlevel.cancel_shielded_checkpoint()
-                begin(slot, fan.deadline - trio.current_time(), seat)
-            if slot.begun_as is not None:
-                end = await self._await_landing(slot, fan, caller)
+                begin(pending_call, fan.deadline - trio.current_time(), seat)
+            if pending_call.begun_as is not None:
+                end = await self._await_result(pending_call, fan, caller)
                 if end is not None:
-                    settle(slot, end)
+                    settle(pending_call, end)
             if turn is not None:
                 turn.over()
 
-        turns = self._write_turns(slots, caller)
+        turns = self._write_turns(pending_calls, caller)
         try:
-            await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
-            # All calls that wait for no other one are admitted here, in call order and
+            await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
+            # All calls that wait for no other call are admitted here, in call order and
             # in one step, with the time that was left when the round began.
-            for slot in slots:
-                if slot.index not in turns or not turns[slot.index].waits:
-                    begin(slot, remaining)
-            if len(slots) == 1 and slots[0].begun_as is not None:
-                # The usual case: it waits for its landing and for nothing else.
-                (slot,) = slots
-                end = await self._await_landing(slot, fan, caller)
+            for pending_call in pending_calls:
+                if (
+                    pending_call.index not in turns
+                    or not turns[pending_call.index].waits
+                ):
+                    begin(pending_call, remaining)
+            if len(pending_calls) == 1 and pending_calls[0].begun_as is not None:
+                # The usual case, one call: it only has to wait for its result.
+                (pending_call,) = pending_calls
+                end = await self._await_result(pending_call, fan, caller)
                 if end is not None:
-                    settle(slot, end)
+                    settle(pending_call, end)
             else:
-                await fan.run([partial(job, x, turns.get(x.index)) for x in slots])
+                await fan.run(
+                    [partial(job, x, turns.get(x.index)) for x in pending_calls]
+                )
         except BaseException:  # several jobs are cancelled as a group
-            for slot in slots:
-                self._abandon(slot)
+            for pending_call in pending_calls:
+                self._abandon(pending_call)
             settle_rest(call_outcome.interrupted)
             raise
         settle_rest(call_outcome.cut)
@@ -308,28 +317,33 @@ class Executor:
     def ahead(
         self, caller: Caller, *, remaining: float, until: float
     ) -> SpeculativeCalls:
-        """The calls of a response that a turn of ``caller`` may make later.
+        """Return a holder for speculative calls, which ``caller`` may make later.
 
         Args:
           remaining: what will be left of its tool budget then, seconds.
-          until: when it has ended at the latest, on trio's clock.
+          until: the latest end of that turn, on trio's clock.
         """
-        depart = partial(
-            self._depart_ahead, caller=caller, remaining=remaining, until=until
+        start = partial(
+            self._start_speculative, caller=caller, remaining=remaining, until=until
         )
-        return SpeculativeCalls(self._nursery, self._attempts, depart)
+        return SpeculativeCalls(self._nursery, self._attempts, start)
 
-    def _depart_ahead(
-        self, slot: PendingCall, *, caller: Caller, remaining: float, until: float
+    def _start_speculative(
+        self,
+        pending_call: PendingCall,
+        *,
+        caller: Caller,
+        remaining: float,
+        until: float,
     ) -> Attempt | None:
-        """Begin a call that no turn waits for yet; None if it has to wait for one.
+        """Start a call before its turn; return None if it would have to wait.
 
-        Through the same gate. What is known already, or on its way for somebody
-        else, is not begun a second time.
+        It goes through the same gate. A call whose result is cached, or which is in
+        flight for another caller, is not started again.
         """
         now = trio.current_time()
         try:
-            listing = self._admit(slot, caller, remaining)
+            listing = self._admit(pending_call, caller, remaining)
             if not may_go_ahead(
                 listing,
                 self._attempts,
@@ -338,9 +352,9 @@ class Executor:
                 agreed=listing.key in self._approvals.agreed,
             ):
                 return None
-            arguments = listing.schema.parse(slot.call.arguments)
-            slot.say(canonical(arguments))
-            cache_key = _cache_key(slot, listing, caller)
+            arguments = listing.schema.parse(pending_call.call.arguments)
+            pending_call.say(canonical(arguments))
+            cache_key = _cache_key(pending_call, listing, caller)
             if cache_key is not None and (
                 self._attempts.in_flight(cache_key) is not None
                 or not self._attempts.cache.lacks(cache_key, now)
@@ -350,14 +364,16 @@ class Executor:
                 npc=caller.npc,
                 session=caller.session,
                 tenant=caller.tenant,
-                call_id=slot.call.id,
+                call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
             )
             seat = self._attempts.seat(listing)
             if seat is not None:
                 seat.acquire_nowait()
-            return self._depart(listing, arguments, context, cache_key, slot, seat)
+            return self._start(
+                listing, arguments, context, cache_key, pending_call, seat
+            )
         except (
             _GateRefused,
             InvalidArguments,
@@ -365,7 +381,7 @@ class Executor:
             ToolUnavailable,
             trio.WouldBlock,
         ):
-            return None  # if a turn makes this call, it will hear of it
+            return None  # a turn that makes this call will get the error
 
     def statistics(self) -> ExecutorStatistics:
         return ExecutorStatistics(
@@ -378,55 +394,55 @@ class Executor:
         )
 
     def _write_turns(
-        self, slots: list[PendingCall], caller: Caller
+        self, pending_calls: list[PendingCall], caller: Caller
     ) -> dict[int, _QueuePlace]:
-        """Calls with side effects on one group wait for the one before (D3a)."""
+        """Queue calls with side effects on one group, each behind the one before."""
         turns: dict[int, _QueuePlace] = {}
         last: dict[str, _QueuePlace] = {}
-        for slot in slots:
-            listing = self._resolve(slot.call.name, caller)
-            slot.resolve(listing)
+        for pending_call in pending_calls:
+            listing = self._resolve(pending_call.call.name, caller)
+            pending_call.resolve(listing)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
-                turns[slot.index] = last[group] = _QueuePlace(last.get(group))
+                turns[pending_call.index] = last[group] = _QueuePlace(last.get(group))
         return turns
 
     def _begin(
         self,
-        slot: PendingCall,
+        pending_call: PendingCall,
         caller: Caller,
         remaining: float,
         fan: FanOut[None],
         seat: trio.Semaphore | None,
     ) -> Outcome | _Begun | trio.Semaphore:
-        """Bring one call through the gate to its flight, or to its outcome if that is
-        settled already.
+        """Bring one call through the gate to its shared task, or straight to its
+        outcome.
 
-        Returns a semaphore if its tool is on trial and enough calls of it are in the
-        air: acquire that first, then call this again with it as ``seat``.
+        Returns a semaphore if its tool is on trial and enough calls of it are in
+        flight: acquire that first, then call this again with it as ``seat``.
         """
         now = trio.current_time()
-        slot.begin(now)
+        pending_call.begin(now)
         taken = seat
         try:
-            # What may go on has all the time there is, whoever waits for it.
+            # A call that may go on has unlimited time, even if the turn does not.
             left = remaining if caller.longest is None else math.inf
-            listing = self._admit(slot, caller, left, calling=True)
-            slot.expect(in_vain=left > remaining < listing.estimate.seconds)
-            slot.read_by(partial(self._reader, listing, caller))
-            arguments = listing.schema.parse(slot.call.arguments)
-            slot.say(canonical(arguments))
-            if (listing.key, slot.arguments) in caller.pending:
+            listing = self._admit(pending_call, caller, left, calling=True)
+            pending_call.expect(in_vain=left > remaining < listing.estimate.seconds)
+            pending_call.read_by(partial(self._reader, listing, caller))
+            arguments = listing.schema.parse(pending_call.call.arguments)
+            pending_call.say(canonical(arguments))
+            if (listing.key, pending_call.arguments) in caller.pending:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
-            if (listing.key, slot.arguments) in caller.unknown_effects:
+            if (listing.key, pending_call.arguments) in caller.unknown_effects:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
-            attempt = None if caller.ahead is None else caller.ahead.find(slot)
-            cache_key = _cache_key(slot, listing, caller)
+            attempt = None if caller.ahead is None else caller.ahead.find(pending_call)
+            cache_key = _cache_key(pending_call, listing, caller)
             if attempt is None and cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
                 if hit is not None:
                     kept = outcome.Value(hit)
-                    return call_outcome.to_outcome(slot, kept, now, cached=True)
+                    return call_outcome.to_outcome(pending_call, kept, now, cached=True)
             shared = False
             if attempt is None:
                 attempt = self._attempts.in_flight(cache_key)
@@ -436,7 +452,7 @@ class Executor:
                 npc=caller.npc,
                 session=caller.session,
                 tenant=caller.tenant,
-                call_id=slot.call.id,
+                call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
             )
@@ -448,14 +464,14 @@ class Executor:
                         return free
                     taken = free
                 begun_with, taken = taken, None
-                attempt = self._depart(
-                    listing, arguments, context, cache_key, slot, begun_with
+                attempt = self._start(
+                    listing, arguments, context, cache_key, pending_call, begun_with
                 )
             if self._hedging is None:
-                booking = HedgedCall(self._attempts, attempt)
+                hedged = HedgedCall(self._attempts, attempt)
             else:
                 end = min(fan.deadline, attempt.own_deadline)
-                booking = self._hedging.book(
+                hedged = self._hedging.hedge(
                     attempt,
                     arguments=arguments,
                     context=context,
@@ -464,34 +480,36 @@ class Executor:
                 )
         except _GateRefused as no:
             self._refusals[no.refusal.reason] += 1
-            if slot.listing is not None and _was_slow(slot.listing, no.refusal):
-                self._missed([slot.listing.key])
-            return call_outcome.refused(slot, no.refusal, now)
+            if pending_call.listing is not None and _was_slow(
+                pending_call.listing, no.refusal
+            ):
+                self._missed([pending_call.listing.key])
+            return call_outcome.refused(pending_call, no.refusal, now)
         except (InvalidArguments, BadSchema) as error:
-            return call_outcome.invalid(slot, str(error), now)
+            return call_outcome.invalid(pending_call, str(error), now)
         except ToolUnavailable as error:
             self._refusals[Reason.UNAVAILABLE] += 1
-            text = f"{slot.call.name} cannot be used now: {error}"
+            text = f"{pending_call.call.name} cannot be used now: {error}"
             no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
-            return call_outcome.refused(slot, no_, now)
+            return call_outcome.refused(pending_call, no_, now)
         finally:
-            if taken is not None:  # it was not needed after all
+            if taken is not None:  # it was not needed
                 taken.release()
-        slot.leave_queue()
-        booking.add_waiter()
-        if caller.ahead is not None:  # now that this call waits for the flight itself
-            caller.ahead.let_go(slot)
+        pending_call.leave_queue()
+        hedged.add_waiter()
+        if caller.ahead is not None:  # this call is a waiter itself now
+            caller.ahead.let_go(pending_call)
         if caller.on_start is not None:
-            caller.on_start(slot.index, listing)
-        return _Begun(booking, shared)
+            caller.on_start(pending_call.index, listing)
+        return _Begun(hedged, shared)
 
-    def _depart(
+    def _start(
         self,
         listing: CatalogueEntry,
         arguments: dict[str, Any],
         context: CallContext,
         cache_key: CacheKey | None,
-        slot: PendingCall,
+        pending_call: PendingCall,
         seat: trio.Semaphore | None,
     ) -> Attempt:
         try:
@@ -500,7 +518,7 @@ class Executor:
                 arguments,
                 context,
                 cache_key,
-                signature=hash(slot.arguments),
+                signature=hash(pending_call.arguments),
                 seat=seat,
             )
         except ToolUnavailable:
@@ -508,109 +526,119 @@ class Executor:
                 seat.release()
             raise
 
-    def _abandon(self, slot: PendingCall) -> None:
-        """Leave the flight of a call whose landing is not awaited yet."""
-        begun = slot.hand_over()
+    def _abandon(self, pending_call: PendingCall) -> None:
+        """Release the shared task of a call whose result is not awaited yet."""
+        begun = pending_call.hand_over()
         if begun is not None:
-            begun.booking.release(None)
+            begun.hedged.release(None)
 
-    async def _await_landing(
-        self, slot: PendingCall, fan: FanOut[None], caller: Caller
+    async def _await_result(
+        self, pending_call: PendingCall, fan: FanOut[None], caller: Caller
     ) -> Outcome | None:
-        """Wait as one passenger among several, to the tool's own limit at most.
+        """Wait for the result, as one waiter of several, up to the tool's own limit.
 
-        Returns None if the turn's time was up first and it does not go on, or raises
-        the cancellation.
+        Returns None if the turn's time was up first and the call does not go on; a
+        cancellation of the fan-out is raised.
         """
-        begun = slot.hand_over()
+        begun = pending_call.hand_over()
         assert begun is not None
-        booking = begun.booking
+        hedged = begun.hedged
         awaited_until = fan.deadline
-        if caller.longest is not None and slot.begun is not None:
-            booking.cut_at(slot.begun + caller.longest)
-            if slot.in_vain:
-                awaited_until = slot.begun
-        # What leaving early says of the tool: nothing, if nobody's time was up.
+        if caller.longest is not None and pending_call.begun is not None:
+            hedged.cut_at(pending_call.begun + caller.longest)
+            if pending_call.in_vain:
+                awaited_until = pending_call.begun
+        # The sample of a tool that is left early: none, unless some time was up.
         early: SampleKind | None = None
         try:
             while True:
-                with trio.CancelScope(deadline=min(booking.until, awaited_until)):
-                    result = await booking.settled()
-                    slot.learn(booking.failed, booking.answered_by)
+                with trio.CancelScope(deadline=min(hedged.until, awaited_until)):
+                    result = await hedged.settled()
+                    pending_call.learn(hedged.failed, hedged.answered_by)
                     now = trio.current_time()
                     return call_outcome.to_outcome(
-                        slot, result, now, shared=begun.shared
+                        pending_call, result, now, shared=begun.shared
                     )
                 now = trio.current_time()
-                if now < booking.until and (fan.time_is_up or now >= awaited_until):
-                    early = self._leave_behind(slot, True, booking, caller)
-                    if slot.pending:
-                        return call_outcome.cut(slot, trio.current_time())
+                if now < hedged.until and (fan.time_is_up or now >= awaited_until):
+                    early = self._leave_behind(pending_call, True, hedged, caller)
+                    if pending_call.pending:
+                        return call_outcome.cut(pending_call, trio.current_time())
                     return None
-                if not booking.extended():
+                if not hedged.extended():
                     break
             early = SampleKind.TIMEOUT
-            slot.learn(booking.failed, booking.answered_by)
-            limit = _whose_limit(booking, caller)
-            return call_outcome.timed_out(slot, trio.current_time(), limit=limit)
+            pending_call.learn(hedged.failed, hedged.answered_by)
+            limit = _whose_limit(hedged, caller)
+            return call_outcome.timed_out(
+                pending_call, trio.current_time(), limit=limit
+            )
         except trio.Cancelled:
-            early = self._leave_behind(slot, fan.time_is_up, booking, caller)
+            early = self._leave_behind(pending_call, fan.time_is_up, hedged, caller)
             raise
         finally:
-            if not slot.goes_on:
-                booking.release(early)
+            if not pending_call.goes_on:
+                hedged.release(early)
 
     def _leave_behind(
-        self, slot: PendingCall, time_is_up: bool, booking: HedgedCall, caller: Caller
+        self,
+        pending_call: PendingCall,
+        time_is_up: bool,
+        hedged: HedgedCall,
+        caller: Caller,
     ) -> SampleKind | None:
-        """The turn waits for this call no more, since its ``time_is_up``, or since it
-        was interrupted; what that says of the tool."""
-        listing = booking.first.listing
+        """Stop waiting in the turn, because its ``time_is_up`` or it was interrupted;
+        return the sample to record, if any."""
+        listing = hedged.first.listing
         definition = listing.definition
         early: SampleKind | None = None
         if time_is_up:
             early = SampleKind.CENSORED  # it takes longer than this
-            slot.learn(booking.failed, booking.answered_by)
-            writes_on_trial = booking.first.on_trial and definition.side_effects
-            slot.cut(pending=writes_on_trial or caller.longest is not None)
-        if slot.pending or not (
+            pending_call.learn(hedged.failed, hedged.answered_by)
+            writes_on_trial = hedged.first.on_trial and definition.side_effects
+            pending_call.cut(pending=writes_on_trial or caller.longest is not None)
+        if pending_call.pending or not (
             time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
-            slot.go_on()
+            pending_call.go_on()
             if definition.side_effects:
-                caller.pending[listing.key, slot.arguments] = slot.call
+                caller.pending[listing.key, pending_call.arguments] = pending_call.call
             if caller.on_left is not None:
-                caller.on_left(slot.call, listing.key)
-            self._nursery.start_soon(self._finish, slot, booking, caller)
+                caller.on_left(pending_call.call, listing.key)
+            self._nursery.start_soon(self._finish, pending_call, hedged, caller)
         return early
 
     async def _finish(
-        self, slot: PendingCall, booking: HedgedCall, caller: Caller
+        self, pending_call: PendingCall, hedged: HedgedCall, caller: Caller
     ) -> None:
-        """Wait for the end of a call that its turn does not wait for any more."""
+        """Wait for the end of a call that its turn no longer waits for."""
         end: Outcome | None = None
         early: SampleKind | None = None
-        limit = _whose_limit(booking, caller)
-        booking.wait_for_what_flies()
-        if booking.until == math.inf:
+        limit = _whose_limit(hedged, caller)
+        hedged.start_no_second()
+        if hedged.until == math.inf:
             limit = Limit.HOST
-            booking.bound(LONGEST_FLIGHT)
+            hedged.bound(LONGEST_FLIGHT)
         try:
             while end is None:
-                with trio.CancelScope(deadline=booking.until):
-                    result = await booking.settled()
-                    slot.learn(booking.failed, booking.answered_by)
-                    end = call_outcome.to_outcome(slot, result, trio.current_time())
-                if end is None and not booking.extended():
+                with trio.CancelScope(deadline=hedged.until):
+                    result = await hedged.settled()
+                    pending_call.learn(hedged.failed, hedged.answered_by)
+                    end = call_outcome.to_outcome(
+                        pending_call, result, trio.current_time()
+                    )
+                if end is None and not hedged.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
-            slot.learn(booking.failed, booking.answered_by)
+            pending_call.learn(hedged.failed, hedged.answered_by)
         finally:
-            booking.release(early)
+            hedged.release(early)
         if caller.on_late is not None:
             now = trio.current_time()
-            caller.on_late(end or call_outcome.timed_out(slot, now, limit=limit))
+            caller.on_late(
+                end or call_outcome.timed_out(pending_call, now, limit=limit)
+            )
 
     def _resolve(self, name: str, caller: Caller) -> CatalogueEntry | None:
         if caller.showing is not None and (own := caller.showing.own(name)):
@@ -620,25 +648,29 @@ class Executor:
 
     def _admit(
         self,
-        slot: PendingCall,
+        pending_call: PendingCall,
         caller: Caller,
         remaining: float,
         *,
         calling: bool = False,
     ) -> CatalogueEntry:
-        """The tool that the call names, if the gate lets it through."""
-        if slot.index >= caller.max_calls:
+        """Return the tool that the call names, if the gate permits it.
+
+        Raises:
+          _GateRefused: if there is no such tool, or the gate refuses it.
+        """
+        if pending_call.index >= caller.max_calls:
             raise _GateRefused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
-        listing = self._resolve(slot.call.name, caller)
-        slot.resolve(listing)
+        listing = self._resolve(pending_call.call.name, caller)
+        pending_call.resolve(listing)
         if listing is None:
             shown = self.visible(
                 grant, tier=tier, remaining=remaining, whose=caller.whose
             )
-            near = nearest(slot.call.name, [x.exposed for x in shown])
+            near = nearest(pending_call.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
-            text = f"there is no tool {slot.call.name[:64]!r}{hint}"
+            text = f"there is no tool {pending_call.call.name[:64]!r}{hint}"
             raise _GateRefused(Refusal(reason=Reason.UNKNOWN, text=text))
         view = caller.showing
         no = refusal(
@@ -646,24 +678,24 @@ class Executor:
             SEARCHING if view and listing is view.search else grant,
             tier=tier,
             remaining=remaining,
-            approved=slot.approved,
+            approved=pending_call.approved,
         )
         if no is None and view is not None:
             no = view.not_loaded(listing)
         if no is not None:
             raise _GateRefused(no)
-        if not slot.approved and not self._is_approved(listing, grant):
-            # It was shown because somebody could be asked; nobody said yes.
+        if not pending_call.approved and not self._is_approved(listing, grant):
+            # It was shown because a person could be asked, but none has said yes.
             text = f"{listing.exposed} was not approved"
             raise _GateRefused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
 
     def _reader(self, listing: CatalogueEntry, caller: Caller) -> str | None:
-        """The exposed name of the tool that reads the resources of the same server;
+        """Return the exposed name of the tool that reads the same server's resources;
         None if there is none, or the caller may not use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
         reading = self._catalogue.current.by_key.get(key)
-        # Another tool of that name is the server's own, and does what it likes.
+        # Another tool of that name is the server's own and may do anything.
         if reading is None or not reading.tool.reads_resources:
             return None
         grant, tier = caller.rights
@@ -672,10 +704,11 @@ class Executor:
         return reading.exposed if no is None else None
 
     def _permits(self, caller: Caller, end: float, listing: CatalogueEntry) -> bool:
-        """Whether a tool that the model did not name may answer its call until then.
+        """Return True if a tool that the model did not name may answer its call until
+        ``end``.
 
-        Nobody was asked about it, so a yes to the call is none to this; nor was it
-        shown, and need not be.
+        The approval of the call is not an approval of this tool, since no person was
+        asked about it. The tool need not have been shown to the model.
         """
         grant, tier = caller.rights
         remaining = end - trio.current_time()
@@ -691,7 +724,7 @@ class Executor:
         )
 
     def _is_approved(self, listing: CatalogueEntry, grant: Grant) -> bool:
-        """Whether the tool may be called without asking a person."""
+        """Return True if the tool may be called without asking a person."""
         return listing.key in self._approvals.agreed or grant.approves(
             listing.definition, listing.exposed
         )
@@ -716,7 +749,7 @@ class Executor:
         )
 
     def _missed(self, hidden: Iterable[str]) -> None:
-        """Tell of the tools that are hidden from an NPC now because they were slow."""
+        """Report the tools that are hidden from an NPC now for being slow."""
         now = trio.current_time()
         due: dict[float, list[str]] = {}
         for key in hidden:
@@ -732,9 +765,9 @@ class Executor:
 
 @attrs.frozen
 class _Begun:
-    """A call that flies, and whether it shares the flight of an identical one."""
+    """A started call; ``shared`` if it joined the task of an identical one."""
 
-    booking: HedgedCall
+    hedged: HedgedCall
     shared: bool
 
 
@@ -758,22 +791,22 @@ class _QueuePlace:
 
 
 def _was_slow(listing: CatalogueEntry, no: Refusal) -> bool:
-    """Whether the tool is refused because of what was measured of it, or because it
-    held the loop, and waits to be tried again."""
+    """Return True if the tool is refused because of its measurements, or because it
+    blocked the loop, and waits for a trial."""
     if no.reason is Reason.HOLDS_LOOP:
         return True
     hidden = listing.estimate.next_trial is not None
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
 
 
-def _whose_limit(booking: HedgedCall, caller: Caller) -> Limit | None:
-    """Whose the limit of a call is; None is the tool's own, or its server's."""
-    shorter = booking.until < booking.first.own_deadline
+def _whose_limit(hedged: HedgedCall, caller: Caller) -> Limit | None:
+    """Return whose limit cuts the call; None is the tool's own, or its server's."""
+    shorter = hedged.until < hedged.first.own_deadline
     return Limit.HOST if caller.longest is not None and shorter else None
 
 
 def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
-    """When a call that starts now is cut at the latest, whoever waits for it."""
+    """Return the latest end of a call that starts now, for any number of waiters."""
     definition = listing.definition
     own = now + definition.own_limit
     if definition.interruption is OnInterrupt.CANCEL and not definition.cacheable:
@@ -782,7 +815,7 @@ def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
 
 
 def _cache_key(
-    slot: PendingCall, listing: CatalogueEntry, caller: Caller
+    pending_call: PendingCall, listing: CatalogueEntry, caller: Caller
 ) -> CacheKey | None:
     definition = listing.definition
     if not definition.cacheable:
@@ -790,4 +823,4 @@ def _cache_key(
     scope = ""
     if definition.per_npc:
         scope = "\x1f".join((caller.tenant, caller.session, caller.npc))
-    return CacheKey(tool=listing.key, arguments=slot.arguments, scope=scope)
+    return CacheKey(tool=listing.key, arguments=pending_call.arguments, scope=scope)

@@ -1,8 +1,9 @@
-"""One caller's wait for the answer to its call: in one flight, or later in two (D12).
+"""The hedged call: one caller's wait for an answer, from one attempt or two.
 
-The first answer counts, and a no of the tool is one. A failure is none while the other
-attempt still flies. Both attempts end inside the limits of the call that was made:
-its turn's, its tool's, its server's.
+If the first attempt is slow, a second one may be started at another server. The first
+answer counts, and a refusal by the tool is an answer. A failure does not count while
+the other attempt is in flight. Both attempts end within the limits of the call that
+was made: its turn's, its tool's, its server's.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .attempts import Attempt, Attempts, classify
 
 
 class Second(Protocol):
-    """What a booking needs of whoever has made a second attempt (`hedging`)."""
+    """The methods of `hedging` that a hedged call uses once it has two attempts."""
 
-    async def one_landed(self, *flights: SharedTask[Any]) -> None: ...
+    async def one_ended(self, *tasks: SharedTask[Any]) -> None: ...
     def reckon(self, second: Attempt, *, won: bool) -> None: ...
     def late(self, attempt: Attempt) -> SampleKind | None: ...
     def in_vain(self, attempt: Attempt) -> None: ...
@@ -34,16 +35,16 @@ class Second(Protocol):
 
 @attrs.define(eq=False)
 class HedgedCall:
-    """One caller's wait for the answer to its call. `add_waiter` first, `leave` last.
+    """One caller's wait for its call. Call `add_waiter` first, `release` last.
 
-    ``until`` is the own limit of the tool that was called, on trio's clock; it holds
-    for whoever else is asked, also when that tool has failed. ``answered_by`` is the
-    key of another tool, if that one's answer counts, and ``failed`` how the tool that
-    was called has failed while another is waited for.
+    ``until`` is the limit of the tool that was called, on trio's clock; it holds for
+    the other tool too, even after the first one has failed. ``answered_by`` is the key
+    of the other tool, if its answer counts; ``failed`` is the error of the tool that
+    was called while the other one is still waited for.
 
     Args:
-      second_from: when ``ask_also`` is asked for a second attempt, if by then the
-        first has not landed.
+      second_from: the time, on trio's clock, at which ``ask_also`` is called for a
+        second attempt if the first has no result by then.
     """
 
     _attempts: Attempts
@@ -66,8 +67,8 @@ class HedgedCall:
         self._limit = self.until
 
     def extended(self) -> bool:
-        """Whether there is more time after all, as `Attempt.extended` says."""
-        if self.first.flight.cancelled:  # at its limit, before anybody waited for it
+        """Move ``until`` to `Attempt.extended`; return True if that is later."""
+        if self.first.task.cancelled:  # at its limit, before it had a waiter
             return False
         until = self.first.extended(self._limit)
         if until <= max(self._limit, trio.current_time()):
@@ -76,32 +77,32 @@ class HedgedCall:
         return True
 
     def bound(self, seconds: float) -> None:
-        """Give it a limit that is not its own, from when the first attempt began."""
+        """Limit the call to ``seconds`` after the start of its first attempt."""
         self.until = self.first.started + seconds
 
     def cut_at(self, latest: float) -> None:
-        """Wait no longer than until then."""
+        """Wait no longer than until ``latest``, on trio's clock."""
         self.until = min(self.until, latest)
 
     def add_waiter(self) -> None:
-        self.first.flight.add_waiter()
+        self.first.task.add_waiter()
 
-    def wait_for_what_flies(self) -> None:
-        """Nobody is kept waiting any more: start no second attempt."""
+    def start_no_second(self) -> None:
+        """Start no second attempt, since no turn waits for the call any longer."""
         self._second_from = math.inf
 
     async def settled(self) -> outcome.Maybe[Any]:
-        """How the call ended, by whichever attempt counts. Do not unwrap it.
+        """Wait for the result of the attempt that counts. Do not unwrap it.
 
-        Cancelling the wait does nothing to the attempts, and it may be begun again.
+        Cancelling the wait leaves the attempts running; it may be called again.
         """
-        first = self.first.flight
+        first = self.first.task
         if self._second is None and self._second_from < math.inf:
             with trio.CancelScope(deadline=self._second_from):
                 return await first.settled()
             self._second_from = math.inf
             if not first.done and (second := self._ask_also()) is not None:
-                second.flight.add_waiter()
+                second.task.add_waiter()
                 self._second = second
         if self._second is None or self._hedging is None:
             return await first.settled()
@@ -112,33 +113,33 @@ class HedgedCall:
     async def _earlier(self, second: Attempt, hedging: Second) -> outcome.Maybe[Any]:
         first = self.first
         with trio.CancelScope(deadline=second.own_deadline):
-            await hedging.one_landed(first.flight, second.flight)
-        if first.flight.done:
-            result = await first.flight.settled()
+            await hedging.one_ended(first.task, second.task)
+        if first.task.done:
+            result = await first.task.settled()
             if _is_answer(result):
                 return result
             self.failed = result
             with trio.CancelScope(deadline=second.own_deadline):
-                await second.flight.settled()
-        if second.flight.done:
-            result = await second.flight.settled()
+                await second.task.settled()
+        if second.task.done:
+            result = await second.task.settled()
             if _is_answer(result):
                 self.answered_by = second.listing.key
                 hedging.reckon(second, won=True)
                 return result
-        # It failed, or met its own limit: from here on as if there had been none.
+        # It failed, or reached its own limit: go on as if it had not been started.
         self._second = None
         own_limit = trio.current_time() >= second.own_deadline
         self._attempts.leave(second, SampleKind.TIMEOUT if own_limit else None)
         hedging.reckon(second, won=False)
-        return await first.flight.settled()
+        return await first.task.settled()
 
     def release(self, early: SampleKind | None) -> None:
-        """Get off.
+        """Stop waiting for both attempts.
 
         Args:
-          early: what it says of the tool if that ends the first attempt, and no
-            answer of the second has: its own limit, the turn's, or nothing.
+          early: the sample to record if this ends the first attempt and the second has
+            not answered: a timeout at the own limit, censored at the turn's, or None.
         """
         first, second, hedging = self.first, self._second, self._hedging
         if second is None or hedging is None:
@@ -150,12 +151,12 @@ class HedgedCall:
             hedging.in_vain(first)
         interrupted = early is None and not self._decided
         self._attempts.leave(second, None if interrupted else hedging.late(second))
-        if second.flight.done or second.flight.cancelled:
+        if second.task.done or second.task.cancelled:
             hedging.reckon(second, won=False)
 
 
 def _is_answer(result: outcome.Maybe[Any]) -> bool:
-    """Whether the tool said yes or no; a no that says nothing is a failure here."""
+    """Return True for a result or a tool's error, unless the error says nothing."""
     match result:
         case outcome.Error(AnswerUnusable()):
             return False

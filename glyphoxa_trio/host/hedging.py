@@ -1,18 +1,18 @@
-"""Who is asked as well, once a call is slower than its tool's p95, and what it costs.
+"""Hedging: a second attempt at another server once a call is slower than its p95.
 
-`tools.hedging` has the rules, `booking` the wait of one caller for two attempts (D12).
-Whoever shares the first attempt shares the second, so that a question of twenty NPCs
-is asked twice and not forty times. Each needs the right to call the other tool, from
-the gate of that moment: nobody is answered by a server that is not theirs to ask.
+`tools.hedging` has the rules, `hedged_call` one caller's wait for two attempts. All
+waiters of the first attempt share the second, so that a question of twenty NPCs is
+asked twice and not forty times. Each caller needs the right to call the other tool, by
+the gate at that moment: an answer never comes from a server the caller may not use.
 
-What the slower attempt says of its tool (D7) must be no lie in either direction. It
-was cut by nobody's limit, so it is no failure. But dropped like an interruption, the
-slow calls would leave no trace: the p95 would sink to what the quick ones take, and
-the next call be hedged the sooner. So it is right-censored, "longer than this", if it
-had been in the air for longer than its tool's median, as every first attempt has. A
-second one may be cut after a millisecond, since the first came home. Kept, a hundred
-of those would fill the window of a server that is hardly asked otherwise, and make it
-look fast; that one is an interruption, and says nothing.
+The sample of the slower attempt must not distort its tool's statistics in either
+direction. No limit has cut it, so it is not a failure. But if it were dropped like an
+interrupted call, slow calls would leave no trace: the p95 would sink to that of the
+quick ones, and the next call would be hedged sooner. So its sample is right-censored
+("longer than this") if it has run for longer than its tool's median, as every first
+attempt has. A second attempt may be cut after a millisecond, because the first one has
+answered. A hundred such samples would fill the window of a rarely called server and
+make it look fast; so that attempt counts as interrupted and leaves no sample.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from .attempts import Attempt, Attempts
 from .catalogue import Catalogue, CatalogueEntry
 from .hedged_call import HedgedCall
 
-# An answer at the very p95 is in time, and floats of the same time differ. Seconds.
+# An answer exactly at the p95 is in time, and floats of one moment differ. Seconds.
 _A_HAIR: Final = 1e-6
 
 
 @attrs.frozen(kw_only=True)
 class HedgingStatistics:
-    """Second attempts since the host opened, and what they cost.
+    """Second attempts since the host opened, and their cost.
 
-    ``started`` is ``won`` and ``lost`` and what is in the air. ``over_budget`` were
-    not started for want of budget. ``wasted`` is how long attempts were in the air,
-    in seconds, whose answer was not needed after all: of each pair the slower one.
+    ``started`` is ``won`` plus ``lost`` plus those in flight. ``over_budget`` counts
+    attempts that were not started for want of budget. ``wasted`` is the total duration,
+    in seconds, of attempts whose answer was not needed: of each pair the slower one.
     """
 
     started: int = 0
@@ -62,10 +62,10 @@ class HedgingStatistics:
 
 @attrs.define(eq=False)
 class Hedging:
-    """Who may be asked as well, and what that has cost. Changed by bookings alone.
+    """The state of hedging: budgets and figures. Only hedged calls change it.
 
     Args:
-      window: what was measured of a tool; it is only read.
+      window: returns the measurements of a tool, which are only read.
     """
 
     rules: HedgingRules
@@ -76,7 +76,7 @@ class Hedging:
     _budgets: dict[str, HedgeBudget] = attrs.field(factory=dict, init=False)
     _figures: HedgingStatistics = attrs.field(factory=HedgingStatistics, init=False)
 
-    def book(
+    def hedge(
         self,
         attempt: Attempt,
         *,
@@ -85,12 +85,12 @@ class Hedging:
         permits: Callable[[CatalogueEntry], bool],
         shared: bool,
     ) -> HedgedCall:
-        """A caller's wait for ``attempt``, with a second one if it comes to that.
+        """Return a caller's wait for ``attempt``, with a second one if it is slow.
 
         Args:
           context: the caller's own.
-          permits: the gate, for this caller, whenever it is asked.
-          shared: it is somebody else's attempt, which has been counted.
+          permits: the gate for this caller, asked when a second attempt is due.
+          shared: the attempt was started, and counted, for another caller.
         """
         listing = attempt.listing
         if not hedgeable(listing.tool) or not self._others(listing):
@@ -112,13 +112,13 @@ class Hedging:
         return self._figures
 
     def _others(self, listing: CatalogueEntry) -> list[CatalogueEntry]:
-        """The tools of that name at the servers that may answer for this one."""
+        """Return the same-named tools at the servers that may answer for this one."""
         name, known = listing.definition.name, self._catalogue.current.by_key
         keys = (f"{x}.{name}" for x in self.rules.partners(listing.definition.group))
         return [known[key] for key in keys if key in known]
 
     def _p95(self, listing: CatalogueEntry) -> float | None:
-        """Seconds; None while too little is known of the tool."""
+        """Return the p95 in seconds; None while the tool has too few samples."""
         window, now = self._window(listing.definition), trio.current_time()
         if window.latency_count(now) < self.rules.min_samples:
             return None
@@ -139,9 +139,9 @@ class Hedging:
         context: CallContext,
         permits: Callable[[CatalogueEntry], bool],
     ) -> Attempt | None:
-        """The second attempt, somebody else's or a new one; None if there is none."""
+        """Return the second attempt, a shared or a new one; None if not possible."""
         if first.second is not None:
-            joins = not first.second.flight.cancelled and permits(first.second.listing)
+            joins = not first.second.task.cancelled and permits(first.second.listing)
             return first.second if joins else None
         if first.no_second:
             return None
@@ -166,7 +166,7 @@ class Hedging:
         seat = self._attempts.seat(other)
         if seat is not None:
             seat.acquire_nowait()
-        # It is undoubted, so nothing refuses to let it depart.
+        # It is trusted, so its start is not refused.
         second = self._attempts.start(
             other,
             arguments,
@@ -180,19 +180,19 @@ class Hedging:
         self._count(started=1)
         return second
 
-    async def one_landed(self, *flights: SharedTask[Any]) -> None:
-        """Wait until one of them has; also when the host is closed meanwhile.
+    async def one_ended(self, *tasks: SharedTask[Any]) -> None:
+        """Wait until one of them has a result; also if the host closes meanwhile.
 
-        The tasks are the host's: in a nursery of the caller's, its cancellation
-        would come out as a group of as many.
+        The helper tasks run in the host's nursery: in a nursery of the caller's, its
+        cancellation would be raised as an exception group.
         """
         news = trio.Event()
-        for flight in flights:
-            self._nursery.start_soon(_tell, flight, news)
+        for task in tasks:
+            self._nursery.start_soon(_tell, task, news)
         await news.wait()
 
     def late(self, attempt: Attempt) -> SampleKind | None:
-        """What an attempt says that is left now, since the other one has answered."""
+        """Return the sample of an attempt that is dropped as the other has answered."""
         now = trio.current_time()
         median = self._window(attempt.listing.definition).percentile(50, now)
         if median is None or now - attempt.started <= median:
@@ -200,14 +200,14 @@ class Hedging:
         return SampleKind.CENSORED
 
     def reckon(self, second: Attempt, *, won: bool) -> None:
-        """It is known whether it was needed. Counted once, whoever waited for it."""
+        """Count an attempt as won or lost; once, for any number of waiters."""
         if second.reckon():
             self._count(won=won, lost=not won)
             if not won:
                 self.in_vain(second)
 
     def in_vain(self, attempt: Attempt) -> None:
-        """It is over, and was not needed."""
+        """Count the duration of an attempt that has ended and was not needed."""
         self._count(wasted=trio.current_time() - attempt.started)
 
     def _count(self, **more: float) -> None:
@@ -216,8 +216,8 @@ class Hedging:
         self._figures = attrs.evolve(old, **new)
 
 
-async def _tell(flight: SharedTask[Any], news: trio.Event) -> None:
+async def _tell(task: SharedTask[Any], news: trio.Event) -> None:
     try:
-        await flight.settled()
+        await task.settled()
     finally:
         news.set()

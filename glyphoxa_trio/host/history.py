@@ -1,9 +1,9 @@
-"""What was measured, from run to run: loaded at the start, written behind (G25).
+"""The history of samples across runs: loaded at the start, written in the background.
 
-No call ever waits for a disk. A sample goes into a queue; a second later, what has
-gathered there is written at once, in a thread. A process that is killed loses that
-second. A disk that fails is one warning, and is tried again slowly; meanwhile the
-newest samples wait. Without any file everything is as with one, for this run.
+No call ever waits for a disk. A sample goes into a queue; a second later, all queued
+samples are written at once, in a thread. A killed process loses that second. A failing
+disk causes one warning and is tried again at long intervals; meanwhile the newest
+samples are kept in the queue. Without a file, measurements last for this run only.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from glyphoxa_trio.storage.errors import UnusableFile
 from glyphoxa_trio.tools.history import ASKEW, Measured, ToolPlace, kept, recalled
 from glyphoxa_trio.tools.window import Sample
 
-# How long opening waits for what was measured, seconds.
+# The longest wait for the file at opening, seconds.
 LOADING: Final = 0.5
-# From the first sample to its being written, seconds.
+# The time from the first queued sample to the write, seconds.
 GATHERING: Final = 1.0
-# Between two attempts at a disk that fails, seconds.
+# The pause between two attempts at a disk that fails, seconds.
 AGAIN: Final = 30.0
-# How long closing waits for the last samples, seconds.
+# The longest wait for the last write at closing, seconds.
 SAVING: Final = 1.0
-# Waiting to be written: a hundred tools with full windows.
+# The limit of the queue: a hundred tools with full windows.
 MOST_WAITING: Final = 10_000
 
 
 class HistoryFile(Protocol):
-    """Where samples outlive the process. Used in worker threads, one at a time.
+    """The file in which samples outlive the process. Used in threads, one at a time.
 
-    What it raises is a warning, and tried again; after `UnusableFile` it is not.
+    An exception becomes a warning, and the call is retried; not after `UnusableFile`.
     """
 
     def load(self, since: float, until: float) -> Iterable[Measured]:
-        """What was measured between two moments of Unix time, oldest first."""
+        """Return the samples between two moments of Unix time, oldest first."""
         ...
 
     def write(self, batch: Sequence[Measured], *, keep: int) -> None:
-        """Add these, all or none; of each tool the last ``keep`` stay."""
+        """Add these, all or none; keep the last ``keep`` samples of each tool."""
         ...
 
     def close(self) -> None: ...
@@ -55,8 +55,8 @@ class HistoryFile(Protocol):
 
 @attrs.frozen(kw_only=True)
 class HistoryStatistics:
-    """Samples, counted. ``lost`` were pushed out by newer ones before a failing
-    disk took them."""
+    """Counts of samples. ``lost`` were pushed out of the queue by newer ones while the
+    disk was failing."""
 
     loaded: int
     written: int
@@ -68,22 +68,22 @@ def _silent(text: str) -> None: ...
 
 
 def _one_thread() -> Callable[..., Awaitable[Any]]:
-    # One at a time, also after one that hangs was left to itself.
+    # One thread at a time, even if an earlier one hangs and was abandoned.
     limiter = trio.CapacityLimiter(1)
     return partial(trio.to_thread.run_sync, abandon_on_cancel=True, limiter=limiter)
 
 
 @attrs.define(eq=False)
 class SampleHistory:
-    """Samples on their way to a file, and back from it.
+    """The queue of samples to be written to a file, and the loading of that file.
 
     Args:
-      open: opens the file; blocks, in a thread. Called again after a failure.
-      keep: so many samples of each tool.
-      warn: told what the operator should know. Must not block.
-      today: the time of day, seconds of Unix time.
-      in_thread: runs a function beside the loop, one at a time. Cancelled, it leaves
-        it to itself.
+      open: opens the file; it blocks, in a thread. Called again after a failure.
+      keep: the number of samples to keep of each tool.
+      warn: called with a warning for the operator. Must not block.
+      today: returns the time of day, in seconds of Unix time.
+      in_thread: runs a function in a thread, one at a time. If it is cancelled, the
+        thread is abandoned.
     """
 
     _open: Callable[[], HistoryFile]
@@ -98,7 +98,7 @@ class SampleHistory:
         factory=lambda: deque(maxlen=MOST_WAITING), init=False
     )
     # Taken from the queue and not on the disk yet. Only the thread touches it, so
-    # nothing is written twice, whoever gave up waiting.
+    # that nothing is written twice after a cancelled wait.
     _writing: list[tuple[ToolPlace, Sample]] = attrs.field(factory=list, init=False)
     _came: Signal = attrs.field(factory=Signal, init=False)
     _given_up: bool = attrs.field(default=False, init=False)
@@ -108,7 +108,7 @@ class SampleHistory:
     _lost: int = attrs.field(default=0, init=False)
 
     def add(self, place: ToolPlace, sample: Sample) -> None:
-        """Have it written, in a while; the oldest makes room if a disk is stuck."""
+        """Queue a sample to be written; if the queue is full, drop the oldest."""
         if self._given_up:
             return
         self._lost += len(self._waiting) == MOST_WAITING
@@ -116,12 +116,12 @@ class SampleHistory:
         self._came.set()
 
     def withdraw(self, since: float) -> None:
-        """Do not write the calls from ``since`` on, as far as they wait.
+        """Remove the queued samples of calls from ``since`` on (trio's clock).
 
-        Samples come in the order of their ends, or nearly. Probes stay, as in windows.
+        The queue is nearly in the order of the calls' ends. Probes stay, as in windows.
         """
         probes: list[tuple[ToolPlace, Sample]] = []
-        with suppress(IndexError):  # a thread may take the last one from under us
+        with suppress(IndexError):  # a thread may take the last one concurrently
             while self._waiting[-1][1].at >= since:
                 newest = self._waiting.pop()
                 if newest[1].probe:
@@ -137,10 +137,10 @@ class SampleHistory:
         )
 
     async def load(self, expiry: float) -> list[tuple[ToolPlace, Sample]]:
-        """What earlier runs measured and has not expired, oldest first.
+        """Return the unexpired samples of earlier runs, oldest first.
 
-        Takes at most `LOADING` seconds; what cannot be known by then is unknown to
-        this run.
+        Takes at most `LOADING` seconds; if that is not enough, or the file fails, it
+        warns and returns nothing.
         """
         now, today = trio.current_time(), self._today()
         why = f"no answer after {LOADING:g} s"
@@ -153,11 +153,11 @@ class SampleHistory:
             else:
                 self._loaded = len(samples)
                 return samples
-        self._warn(f"what was measured in earlier runs is not known: {why}")
+        self._warn(f"measurements of earlier runs are not loaded: {why}")
         return []
 
     async def run(self) -> None:
-        """Write what comes, until cancelled."""
+        """Write samples as they come, until cancelled."""
         while not self._given_up:
             await self._came.take()
             await trio.sleep(GATHERING)
@@ -165,7 +165,7 @@ class SampleHistory:
                 await trio.sleep(AGAIN)
 
     async def close(self) -> None:
-        """Write what is left, in at most `SAVING` seconds. After `run`."""
+        """Write the remaining samples, in at most `SAVING` seconds; after `run`."""
         with trio.move_on_after(SAVING, shield=True) as late:
             await self._save()
             await self._in_thread(self._leave)
@@ -173,16 +173,16 @@ class SampleHistory:
             self._warn("the last measurements could not be saved in time")
 
     async def _save(self) -> bool:
-        """Whether everything is written, or never will be."""
+        """Return True if the queue is written, or the file has been given up."""
         if not (self._waiting or self._writing):
             return True
         try:
             await self._in_thread(self._write, trio.current_time(), self._today())
         except Exception as error:  # border: the file is foreign code
             why = self._failed(error)
-            if not self._failing or self._given_up:  # else it has been said
+            if not self._failing or self._given_up:  # warn once per failure
                 self._failing = True
-                self._warn(f"what is measured cannot be saved: {why}")
+                self._warn(f"measurements cannot be saved: {why}")
             return self._given_up
         self._failing = False
         return True
@@ -193,10 +193,10 @@ class SampleHistory:
             self._given_up = self._failing = True
             self._waiting.clear()
             self._writing = []
-            why += "; what is measured now is for this run only"
+            why += "; measurements are kept for this run only"
         return why
 
-    # In a thread.
+    # The methods below run in a thread.
 
     def _opened(self) -> HistoryFile:
         if self._file is None:
@@ -206,7 +206,7 @@ class SampleHistory:
     def _read(
         self, expiry: float, now: float, today: float
     ) -> list[tuple[ToolPlace, Sample]]:
-        """``now`` and ``today`` are one moment on two clocks."""
+        """Read the file. ``now`` and ``today`` are one moment on two clocks."""
         return [
             (one.place, sample)
             for one in self._opened().load(today - expiry, today + ASKEW)
@@ -214,7 +214,7 @@ class SampleHistory:
         ]
 
     def _write(self, now: float, today: float) -> None:
-        """``now`` and ``today`` as in `_read`."""
+        """Write all queued samples. ``now`` and ``today`` as in `_read`."""
         while self._writing or self._waiting:
             while not self._writing or (
                 self._waiting and len(self._writing) < MOST_WAITING
@@ -227,7 +227,7 @@ class SampleHistory:
             try:
                 self._opened().write(batch, keep=self._keep)
             except BaseException:
-                with suppress(Exception):  # the next attempt opens it anew
+                with suppress(Exception):  # the next attempt opens it again
                     self._leave()
                 raise
             self._written += len(batch)

@@ -1,12 +1,12 @@
-"""The tool host: everything about tools, behind one object (G1).
+"""The tool host: catalogue, calls and measurements behind one object.
 
     async with open_host() as host:
         host.register(*dice.tools())
         await host.calibrate(within=10)
         outcome = await host.execute("dice.roll", {"expression": "2d6+3"})
 
-It knows nothing of MCP: a remote tool is a `Tool` whose handler asks an actor.
-Above 300 lines, because it is the one door, and opening it wires every room.
+It is independent of MCP: a remote tool is a `Tool` whose handler asks an actor. Above
+300 lines, because it is the one entry point, and opening it connects all the parts.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ from .measurements import CalibratorSettings, Measurements
 from .speculative_calls import SpeculativeCalls
 from .stalls import Stalls, ToolStalled
 
-# Each call that reached its tool is a `Sampled`: tap those, or subscribe to `only` the
-# others, which they would push out of a subscription.
+# Each call that reached its tool is a `Sampled`. There are many: tap those, or
+# subscribe to `only` the others, which would else be pushed out of a subscription.
 HostEvent = Probed | Sampled | SupervisionEvent | ToolStalled
 
-# How long anybody waits for the calibrator to answer from memory, seconds.
+# The longest wait for the calibrator to answer from memory, seconds.
 _PATIENCE = 2.0
 
 
@@ -101,7 +101,7 @@ class HostStatistics:
 
 @attrs.define(eq=False)
 class ToolHost:
-    """Made by `open_host`; usable inside its block, from any task of the run."""
+    """The host, made by `open_host`; usable inside its block, from any task."""
 
     settings: CalibratorSettings
     events: Topic[HostEvent]
@@ -109,20 +109,20 @@ class ToolHost:
     _catalogue: Catalogue
     _executor: Executor
     _attempts: Attempts
-    _flights: SharedTasks
+    _tasks: SharedTasks
     _calibrator: Ref[Calibrator]
     granted: Callable[[], Iterable[Grant]] = tuple
     _history: SampleHistory | None = None
 
-    # The catalogue.
+    # The catalogue of tools.
 
     @property
     def snapshot(self) -> Snapshot:
-        """The tools at this moment; immutable, so it may be kept."""
+        """The tools at this moment; it is immutable, so it may be kept."""
         return self._catalogue.current
 
     async def changed(self) -> None:
-        """Wait until there are other tools, or others may be used, the next time."""
+        """Wait for the next change of the tools, or of those that may be used."""
         await self._catalogue.changed.changed()
 
     def register(self, *tools: Tool) -> None:
@@ -131,12 +131,12 @@ class ToolHost:
         A server's tool of the same name is left out from then on.
 
         Raises:
-          NameCollision, BadName, BadSchema: naming the tool.
+          NameCollision, BadName, BadSchema: the message names the tool.
         """
         before = self._catalogue.current.by_key
         self._catalogue.register(tools)
         self._forget_gone(before)
-        for tool in tools:  # its code may be another one
+        for tool in tools:  # its code may have changed
             self._attempts.stalls.forget(tool.key)
         self._calibrator.tell(Reckon(tuple(tool.key for tool in tools)))
 
@@ -149,13 +149,15 @@ class ToolHost:
         fingerprints: Mapping[str, str] | None = None,
         ready_at: float | None = None,
     ) -> None:
-        """A server's tools, as they are now; None leaves them and moves only the
-        availability. Raises as `register`, with nothing changed.
+        """Set a server's tools; None leaves them and sets only the availability.
 
         Args:
           ready_at: when the server will answer, on trio's clock, if it is starting.
-          fingerprints: by key, of the definitions as the server gave them; those
-            of the tools' own definitions stand in for what is not given.
+          fingerprints: by key, of the definitions as the server gave them; for missing
+            ones the fingerprint of the tool's own definition is used.
+
+        Raises:
+          NameCollision, BadName, BadSchema: as `register`, with nothing changed.
         """
         if tools is None:
             self._catalogue.set_availability(group, availability, ready_at)
@@ -168,7 +170,7 @@ class ToolHost:
         }
         before = self._catalogue.current.by_key
         self._catalogue.replace(group, offered, availability, ready_at)
-        # No checkpoint before this: nobody sees a changed tool that is not held.
+        # No checkpoint before this, so that no task sees a changed tool as approved.
         self.approvals.offer(group, prints)
         self.review()
         after = self._catalogue.current.by_key
@@ -183,8 +185,8 @@ class ToolHost:
         self._calibrator.tell(Reckon(tuple(after)))
 
     def begin_life(self, group: str) -> None:
-        """A server has started again: what was measured in its earlier life hides none
-        of its tools. Five calls of each that went well remain as a first guess."""
+        """Note that a server has started again: measurements of its earlier life no
+        longer hide its tools. Five good calls of each remain as a first guess."""
         self._attempts.begin_life(group)
         keys = tuple(
             x.key for x in self.snapshot.listings if x.definition.group == group
@@ -192,18 +194,18 @@ class ToolHost:
         self._calibrator.tell(LifeBegan(keys))
 
     def leave_session(self, tenant: str, session: str) -> None:
-        """A session has ended, or was set aside, and so have connections of its own."""
+        """Drop a session's own connections when it has ended or was set aside."""
         self._attempts.leave_session((tenant, session))
 
     def _forget_gone(self, before: Mapping[str, CatalogueEntry]) -> None:
-        """Forget what was kept of tools that cannot be called any more."""
+        """Drop the state of tools that can no longer be called."""
         for key in before.keys() - self._catalogue.current.by_key.keys():
             self._attempts.forget(key)
 
     def deregister(self, name: str) -> tuple[str, ...]:
-        """Remove a group or server, or one tool by its key; returns what went.
+        """Remove a group or server, or one tool by its key; return the removed keys.
 
-        A call in the air finishes or meets its deadline; the next one is refused.
+        A call in flight finishes or reaches its deadline; the next one is refused.
         """
         before = self._catalogue.current.by_key
         gone = self._catalogue.deregister(name)
@@ -212,24 +214,25 @@ class ToolHost:
         self._calibrator.tell(Forget(gone))
         self.approvals.withdraw(gone)
         self.review()
-        # Tools that were left out because of the same name are back now.
+        # Tools that were left out because of the same name are available again.
         back = self._catalogue.current.by_key.keys() - before.keys()
         self._calibrator.tell(Reckon(tuple(sorted(back))))
         return gone
 
-    # What the operator approved.
+    # Approvals by the operator.
 
     def approve(self, name: str, *, seen: str | None = None) -> bool:
-        """Accept a tool as its server describes it now, and hold it back no more.
+        """Accept a tool as its server describes it now, and hold it back no longer.
 
         Args:
-          seen: the fingerprint that was looked at (`Approvals.fingerprint`).
+          seen: the fingerprint that the person saw (`Approvals.fingerprint`).
 
-        Returns whether it was held back.
+        Returns:
+          True if it was held back.
 
         Raises:
-          UnknownTool: with the nearest names.
-          ChangedAgain: if it is not the one any more that was looked at.
+          UnknownTool: if there is none of that name; the message has the nearest.
+          ChangedAgain: if it has changed since the person looked at it.
         """
         listing = self.snapshot.find(name)
         if not listing.definition.external:
@@ -239,12 +242,12 @@ class ToolHost:
         return held
 
     def review(self) -> None:
-        """Decide anew what is held back: what the configuration approves has
-        changed, or what servers offer."""
+        """Recompute which tools are held back, after a change of the configuration or
+        of the servers' tools."""
         self.approvals.review(self.snapshot.listings)
         self._catalogue.changed.set()
 
-    # What may be shown, and why not.
+    # Tools that may be shown, and the reasons against others.
 
     def tools(
         self,
@@ -254,8 +257,8 @@ class ToolHost:
         remaining: float | None = None,
         whose: Whose = NOBODYS,
     ) -> tuple[CatalogueEntry, ...]:
-        """The tools that fit ``tier`` and what remains of its budget (seconds), for a
-        session, by tenant and id."""
+        """Return the tools that fit ``tier`` and the rest of its budget (seconds), for
+        a session, given by tenant and id."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
         return self._executor.visible(grant, tier=tier, remaining=left, whose=whose)
 
@@ -267,18 +270,18 @@ class ToolHost:
         remaining: float | None = None,
         whose: Whose = NOBODYS,
     ) -> list[tuple[CatalogueEntry, Refusal | None]]:
-        """Every tool with the reason why it is hidden, if it is."""
+        """Return every tool, with the reason why it is hidden, if it is."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
         return self._executor.explain(grant, tier=tier, remaining=left, whose=whose)
 
     def candidates(self) -> list[tuple[CatalogueEntry, Candidate]]:
-        """Every tool as the gate would look at it now, for `tools.usability.judge`.
+        """Return every tool as the gate sees it now, for `tools.usability.judge`.
 
         It does not count as a turn, unlike `explain` with the grant of an NPC.
         """
         return self._executor.candidates()
 
-    # What may run.
+    # Calls.
 
     async def execute(
         self,
@@ -288,12 +291,12 @@ class ToolHost:
         tier: Tier = Tier.DEEP,
         grant: Grant = EVERYTHING,
     ) -> Outcome:
-        """Run one call inside the ceiling of ``tier``; always an outcome.
+        """Run one call within the ceiling of ``tier``; return its outcome.
 
         Cancelling it cancels the call, by the tool's policy.
 
         Raises:
-          TypeError, ValueError: for arguments that cannot be written as JSON.
+          TypeError, ValueError: if the arguments cannot be written as JSON.
         """
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall("call", name, text)
@@ -320,10 +323,10 @@ class ToolHost:
     def ahead(
         self, caller: Caller, *, remaining: float, until: float
     ) -> SpeculativeCalls:
-        """For calls that are begun before their turn; see `Executor.ahead`."""
+        """Return a holder for calls that start before their turn; see `Executor`."""
         return self._executor.ahead(caller, remaining=remaining, until=until)
 
-    # What was measured.
+    # Measurements.
 
     async def calibrate(
         self,
@@ -333,15 +336,15 @@ class ToolHost:
         unsafe: bool = False,
         harmless_only: bool = False,
     ) -> tuple[Probed, ...]:
-        """Probe tools, five times each, because the caller wants it.
+        """Probe tools, five times each, at the caller's request.
 
         Args:
-          within: seconds. What was measured by then is kept.
+          within: seconds. Samples taken by then are kept.
           keys: the tools to probe, whatever they do. None is all tools that only read
-            what is here, and those with configured arguments to probe with.
+            local data, and those with configured arguments to probe with.
           unsafe: with ``keys`` None, also tools that may write or reach beyond this
             machine.
-          harmless_only: of ``keys`` only those that None would mean, too.
+          harmless_only: of ``keys``, probe only those that None would include.
 
         A tool that changes or goes meanwhile is not called any more; `Probed.note` says
         so, and also if a named tool is held back.
@@ -359,33 +362,33 @@ class ToolHost:
     async def measure(
         self, keys: Iterable[str], *, within: float
     ) -> tuple[Probed, ...]:
-        """Probe tools although nobody asked for it: of ``keys`` those that the grants
-        of ``granted`` consent to (`tools.consent`) and that have not been measured
-        enough.
+        """Probe tools without a request: of ``keys`` those that the grants of
+        ``granted`` consent to (`tools.consent`) and that have too few samples.
 
-        Raises as `calibrate`.
+        Raises:
+          DeadlineExceeded: as `calibrate`.
         """
         request = Calibrate(keys=tuple(keys), word=Word.NOBODY)
         return await self._calibrator.ask(request, within=within)
 
     def disregard(self, since: float, until: float) -> None:
-        """What was measured between these moments, whole or in part, says nothing of
-        tools: something of ours kept all of them waiting."""
+        """Discard measurements that overlap with that time (trio's clock), in which
+        this process kept all tools waiting."""
         self._calibrator.tell(Disregard(since, until))
 
     async def report(self) -> dict[str, Estimate]:
-        """The exact estimate of every tool, by key."""
+        """Return the exact estimate of every tool, by key."""
         return await self._calibrator.ask(ReportEstimates(), within=_PATIENCE)
 
     async def evidence(self) -> dict[str, Evidence]:
-        """What each ``tier_by`` makes of the tools, by key; of those only that have
-        been called often enough to tell (G40)."""
+        """Return the tier by each ``tier_by``, by key; only of tools that have been
+        called often enough to tell."""
         return await self._calibrator.ask(Examine(), within=_PATIENCE)
 
     def statistics(self) -> HostStatistics:
         return HostStatistics(
             executor=self._executor.statistics(),
-            flights=self._flights.statistics(),
+            flights=self._tasks.statistics(),
             calibrator=self._calibrator.statistics(),
             tools=len(self.snapshot.listings),
             history=None if self._history is None else self._history.statistics(),
@@ -404,18 +407,19 @@ async def open_host(
     stand_in: Callable[[Tool], Tool] | None = None,
     granted: Callable[[], Iterable[Grant]] = tuple,
 ) -> AsyncGenerator[ToolHost]:
-    """A tool host for as long as the block lasts.
+    """Open a tool host for as long as the block lasts.
 
-    Leaving it cancels what is in the air. A handler that shields itself holds
-    the end up until it is done: trio can stop nobody by force.
+    Leaving the block cancels the calls in flight. A handler that shields itself from
+    cancellation delays the end until it is done: trio cannot stop it by force.
 
     Args:
-      approvals: what the operator approved, and where that is kept; without it
-        no tool is held back for having changed.
-      history: where measurements outlive the run; without it they do not.
-      hedging: which servers are asked as well when another is slow.
-      stand_in: what is called in place of each tool, for rehearsals.
-      granted: what the NPCs are granted now. No other tool is probed unasked.
+      approvals: the operator's approvals, and their store; without it no tool is held
+        back for having changed.
+      history: the store of measurements across runs; without it they are lost.
+      hedging: the servers that may answer for each other when one is slow.
+      stand_in: returns the tool to call in place of each tool, for rehearsals.
+      granted: returns the grants of the NPCs now. Other tools are probed on request
+        only.
     """
     chosen = settings or CalibratorSettings()
     measurements = Measurements(chosen, history)
@@ -429,7 +433,7 @@ async def open_host(
         await keeper.load()
     with lone_errors(), loop_lag() as lag, ExitStack() as stack:
         async with trio.open_nursery() as nursery:
-            flights = SharedTasks(nursery, lingering_limit=lingering_limit)
+            tasks = SharedTasks(nursery, lingering_limit=lingering_limit)
             ref: Ref[Calibrator]
 
             def observe(key: str, sample: Sample) -> None:
@@ -451,7 +455,7 @@ async def open_host(
             watching = None if lag.virtual else stack.enter_context(watchdog())
             stalls = Stalls(watching, events.publish)
             attempts = Attempts(
-                flights,
+                tasks,
                 observe,
                 health_anew,
                 lag,
@@ -491,8 +495,8 @@ async def open_host(
             )
 
             async def reckon_anew() -> None:
-                # Nobody calls a tool that is hidden, so nobody else would notice
-                # that what was measured of it has expired (D7).
+                # A hidden tool is not called, so that its measurements have expired
+                # would not be noticed otherwise.
                 while True:
                     await trio.sleep(chosen.expiry / 24)
                     ref.tell(Reckon(tuple(catalogue.current.by_key)))
@@ -510,7 +514,7 @@ async def open_host(
                     catalogue,
                     executor,
                     attempts,
-                    flights,
+                    tasks,
                     ref,
                     granted,
                     history,
@@ -518,7 +522,7 @@ async def open_host(
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
-                flights.close()
+                tasks.close()
                 for listing in catalogue.current.listings:
                     if isinstance(listing.tool.handler, IsolatedHandler):
                         await listing.tool.handler.aclose()

@@ -1,4 +1,4 @@
-"""What was measured of every tool, by where it runs, and what follows from it."""
+"""The measurements of every tool, by where it runs, and the estimates they give."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
 from .history import SampleHistory
 
-# Then the one that was there first goes: a server may rename its tools for ever.
+# At this number the oldest window is dropped: a server may rename its tools for ever.
 _MOST_WINDOWS: Final = 10_000
-# So many good calls of a server's earlier life are kept as a first guess.
+# The number of good calls of a server's earlier life that stay as a first guess.
 _PRIOR: Final = ENOUGH_SAMPLES
 
 
 @attrs.frozen(kw_only=True)
 class CalibratorSettings:
-    """How measurements become estimates. Times in seconds."""
+    """The settings by which measurements become estimates. Times in seconds."""
 
     limits: TierLimits = DEFAULT_LIMITS
     tier_by: TierBy = TierBy.ADAPTIVE
@@ -44,7 +44,7 @@ class CalibratorSettings:
     window: int = 100
     expiry: float = 24 * 3600.0
     probe_concurrency: int = 4
-    environment: str = "local"  # of tools that do not say where they run
+    environment: str = "local"  # of tools without an environment of their own
 
 
 @attrs.define(eq=False)
@@ -54,25 +54,25 @@ class Measurements:
     settings: CalibratorSettings
     _history: SampleHistory | None = None
     _windows: dict[ToolPlace, LatencyWindow] = attrs.field(factory=dict, init=False)
-    # The tools that measurement has put out of reach, and their way back.
+    # The tools that are hidden because of their measurements, and their readmission.
     _hidden: dict[ToolPlace, Readmission] = attrs.field(factory=dict, init=False)
-    # For tools that came back a short while ago: how many good calls they need if they
-    # are hidden again, and until when that holds.
+    # For tools that were readmitted a short while ago: the number of good calls that
+    # they need if they are hidden again, and until when (trio's clock) that holds.
     _relapses: dict[ToolPlace, tuple[int, float]] = attrs.field(
         factory=dict, init=False
     )
 
     def place(self, definition: ToolDefinition) -> ToolPlace:
-        """What has the tool's history of measurements (D10, G25)."""
+        """Return the place under which the tool's measurements are kept."""
         environment = definition.environment or self.settings.environment
         return ToolPlace(environment, definition.origin, definition.key)
 
     def window(self, definition: ToolDefinition) -> LatencyWindow:
-        """What was measured of the tool where it runs now."""
+        """Return the measurements of the tool where it runs now."""
         return self._window(self.place(definition))
 
     def record(self, definition: ToolDefinition, sample: Sample) -> None:
-        """One more sample, for this run and for later ones."""
+        """Add a sample, for this run and for later ones."""
         place = self.place(definition)
         window = self._window(place)
         window.record(sample)
@@ -81,17 +81,17 @@ class Measurements:
         hidden = self._hidden.get(place)
         if hidden is None:
             return
-        if sample.kind is SampleKind.TOOL_ERROR:  # how fast it is, is still open
+        if sample.kind is SampleKind.TOOL_ERROR:  # says nothing of its speed
             if not degraded(window, sample.at):
                 hidden.said_nothing()
             return
         if sample.probe and degraded(window, sample.at):
-            return  # a probe says nothing of health, good or bad
+            return  # a probe is no sample of health, good or bad
         room = self._room(hidden.tier)
         good = sample.kind is SampleKind.OK and sample.seconds <= HYSTERESIS * room
         if hidden.judge(good=good):
             # A tool that was hidden twice within a short time may have two speeds: keep
-            # some of its slow calls, so that a few more are enough to tell.
+            # some of its slow calls, so that a few more are enough to show that.
             again = hidden.needed > 1 and self.settings.tier_by is TierBy.ADAPTIVE
             slow = HYSTERESIS * room
             window.drop_slower(slow, but=window.most_outliers(slow) if again else 0)
@@ -100,11 +100,11 @@ class Measurements:
             self._readmit(place, hidden)
 
     def recall(self, samples: Iterable[tuple[ToolPlace, Sample]]) -> None:
-        """What earlier runs measured, oldest first.
+        """Add the samples of earlier runs, oldest first.
 
-        It says nothing of health: failures that were forgiven must not come back,
-        and what failed then has been started anew. What was measured of a server's
-        tools is from an earlier life of the server.
+        They do not count for health: failures that were forgiven must not come back,
+        and a tool that failed then has been started anew. The samples of a server's
+        tools are from an earlier life of the server.
         """
         found: set[ToolPlace] = set()
         for place, sample in samples:
@@ -117,39 +117,39 @@ class Measurements:
                 self._window(place).start_health_anew()
 
     def begin_life(self, definition: ToolDefinition) -> None:
-        """The tool's server has started again: forget most of its earlier life."""
+        """Note that the tool's server has started again: keep little of its past."""
         self.window(definition).begin_life(_PRIOR)
 
     def wait(self, definition: ToolDefinition, seconds: float) -> bool:
-        """Count ``seconds`` of turns of NPCs from whom the tool is hidden because it
-        was slow. True if it is to be tried once more."""
+        """Count ``seconds`` of turns of NPCs from whom the tool is hidden for being
+        slow. Return True if it is due for a trial."""
         hidden = self._hidden.get(self.place(definition))
         return hidden is not None and hidden.wait(seconds)
 
     def tried(self, definition: ToolDefinition) -> None:
-        """A call of the tool has begun: that is its trial, if it waited for one."""
+        """Note that a call has started: the tool's trial, if it was due for one."""
         hidden = self._hidden.get(self.place(definition))
         if hidden is not None:
             hidden.called()
 
     def said_nothing(self, definition: ToolDefinition) -> None:
-        """A call of it has ended without a sample: if it was its trial, it was none."""
+        """Note that a call has ended without a sample; a trial of it is void."""
         hidden = self._hidden.get(self.place(definition))
         if hidden is not None:
             hidden.said_nothing()
 
     def withdraw(self, since: float) -> None:
-        """Take back what was measured from ``since`` on, as far as it is not on the
-        disk yet, where it comes a second later."""
+        """Discard the samples from ``since`` on (trio's clock), as far as they are not
+        yet on the disk, where they are written after a second."""
         for window in self._windows.values():
             window.withdraw(since)
         if self._history is not None:
             self._history.withdraw(since)
 
     def forget(self, key: str) -> None:
-        """A tool has gone for good. In this process another of its name may be
-        another tool; one of a server is known by its origin when it is back, and
-        until then its measurements expire."""
+        """Drop the measurements of a tool that has gone for good. A later tool of this
+        process with its name may be a different one. A server's tool is recognised by
+        its origin when it returns; its measurements stay until they expire."""
         gone = [place for place in self._windows if place.key == key]
         for place in gone:
             if not place.origin:
@@ -173,8 +173,8 @@ class Measurements:
     def estimate(
         self, definition: ToolDefinition, previous: Estimate | None = None
     ) -> Estimate:
-        """The estimate for tier and admission, from what is known now. Changes
-        nothing."""
+        """Return the estimate, for tier and admission, from present measurements.
+        Changes nothing."""
         place = self.place(definition)
         fresh = self._estimate(definition, self._window(place), previous)
         return self._as_it_waits(definition, place, fresh)
@@ -182,15 +182,15 @@ class Measurements:
     def reckon(
         self, definition: ToolDefinition, previous: Estimate | None = None
     ) -> Estimate:
-        """Return `estimate`, and put it into effect: a tool that its measurements put
-        out of reach begins to wait for its next trial."""
+        """Return `estimate`, and apply it: a tool that its measurements make too slow
+        to show starts to wait for its next trial."""
         place, limits = self.place(definition), self.settings.limits
         fresh = self._estimate(definition, self._window(place), previous)
         hidden = self._hidden.get(place)
         if hidden is not None:
             if reach(fresh, limits) <= hidden.tier:
-                # Only who is back for its good calls can relapse. Else what spoke
-                # against it was taken back, has expired, or was of an earlier life.
+                # Only a tool that returns for its good calls can relapse. Otherwise its
+                # bad samples were withdrawn, have expired, or were of an earlier life.
                 if hidden.good:
                     self._readmit(place, hidden)
                 else:
@@ -199,7 +199,7 @@ class Measurements:
             fresh.source in (EstimateSource.MEASURED, EstimateSource.TRIAL)
             or fresh.degraded
         ):
-            needs = reach(fresh, limits)  # what is in the fastest tier hides from none
+            needs = reach(fresh, limits)  # a tool of the fastest tier is never hidden
             tier = (
                 Tier.FAST
                 if needs <= Tier.FAST
@@ -215,7 +215,7 @@ class Measurements:
     def _as_it_waits(
         self, definition: ToolDefinition, place: ToolPlace, fresh: Estimate
     ) -> Estimate:
-        """The estimate, with what is known of the tool's way back if it is hidden."""
+        """Return the estimate, with the state of readmission if the tool is hidden."""
         hidden = self._hidden.get(place)
         if hidden is None:
             return fresh
@@ -226,8 +226,8 @@ class Measurements:
     def _used_to_be(
         self, definition: ToolDefinition, previous: Estimate | None
     ) -> Tier:
-        """The tier of the tool before it was measured, or the one until now, whichever
-        is faster."""
+        """Return the tier of the tool before it was measured, or its tier until now,
+        whichever is faster."""
         blank = LatencyWindow(size=self.settings.window, expiry=self.settings.expiry)
         tier = self._estimate(definition, blank, None).tier
         if previous is None or reach(previous, self.settings.limits) > max(Tier):
@@ -259,7 +259,7 @@ class Measurements:
         self._relapses[place] = hidden.again(), trio.current_time() + RELAPSE
 
     def evidence(self, definitions: Iterable[ToolDefinition]) -> dict[str, Evidence]:
-        """What each ``tier_by`` makes of these tools, by key (D8)."""
+        """Return the tier of these tools by each ``tier_by``, by key."""
         now, limits = trio.current_time(), self.settings.limits
         return {
             definition.key: found

@@ -1,12 +1,11 @@
-"""What a model is shown when there are too many tools to show, and the way to the
-rest (N24 to N26).
+"""The visible tools of a round, if there are too many to show, and the tool search.
 
-Deferring is presentation, not permission: the gate has decided before, and it
-decides again when a call arrives. A `VisibleTools` is fixed for its round; what a
-search or an early call loads is on the NPC's `LoadedTools`, and shown from the next
-round on. The list of functions begins with our own tools and `tool_search`, and
-the loaded ones follow in the order in which they came: loading one more keeps
-all before it as it was, for a model's prompt cache.
+To defer a tool is a matter of presentation, not of permission: the gate has decided
+before, and it decides again when a call arrives. A `VisibleTools` is fixed for its
+round; a tool that a search or an early call loads is added to the NPC's `LoadedTools`,
+and shown from the next round on. The list of functions begins with our own tools and
+`tool_search`, and the loaded tools follow in the order in which they were loaded:
+loading one more leaves all before it as it was, for a model's prompt cache.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .catalogue import CatalogueEntry
 
-LOADED: Final = 15  # tools that one conversation keeps loaded
-_DESCRIPTION: Final = 2000  # characters of one, in an answer
+LOADED: Final = 15  # number of tools that one conversation keeps loaded
+_DESCRIPTION: Final = 2000  # characters of a description in a search result
 
 SEARCHING: Final = Grant(tools=(SEARCH.key,))
-"""Whoever is shown the search may use it: it leads only to what they are granted."""
+"""The grant of the search tool itself, which finds only granted tools."""
 
 _AT_ONCE: Final = Estimate(
     seconds=SEARCH.estimated_duration or 0.0,
@@ -47,15 +46,15 @@ _AT_ONCE: Final = Estimate(
 )
 
 Permitted = Callable[[float], Sequence[CatalogueEntry]]
-"""The tools that the gate lets through, with so many seconds left."""
+"""Returns the tools that the gate permits with so many seconds left."""
 
 
 @attrs.define(eq=False)
 class LoadedTools:
     """The tools that one conversation has loaded: the ``capacity`` used last.
 
-    What is loaded or used in a round counts from the next `settle` on, and in the
-    order of the keys: calls of one response run in parallel, and in no order.
+    A tool that is loaded or used in a round counts from the next `settle` on, and in
+    the order of the keys: calls of one response run in parallel, in no fixed order.
     """
 
     capacity: int = attrs.field(default=LOADED, validator=attrs.validators.ge(1))
@@ -69,11 +68,11 @@ class LoadedTools:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """In the order in which they were loaded."""
+        """The keys in the order in which they were loaded."""
         return tuple(self._last_use)
 
     def copy(self) -> LoadedTools:
-        """Another one that holds the same: what happens to it is no trace here."""
+        """Return an independent copy."""
         other = LoadedTools(self.capacity)
         other.schema = self.schema
         other._last_use, other._uses = dict(self._last_use), self._uses
@@ -83,14 +82,14 @@ class LoadedTools:
     def restore(
         self, last_use: Mapping[str, int], used: Iterable[str], wanted: Iterable[str]
     ) -> None:
-        """Hold these, by the order of their last use."""
+        """Load these tools, in the order of their last use."""
         self._last_use.update(last_use)
         self._uses = max(last_use.values(), default=0)
         self._used.update(used)
         self._wanted.update(wanted)
 
     def snapshot(self) -> tuple[dict[str, int], tuple[str, ...], tuple[str, ...]]:
-        """What `restore` makes the same of."""
+        """Return the state as the arguments of `restore`."""
         used, wanted = sorted(self._used), sorted(self._wanted)
         return dict(self._last_use), tuple(used), tuple(wanted)
 
@@ -99,12 +98,12 @@ class LoadedTools:
         self._wanted.add(key)
 
     def use(self, key: str) -> None:
-        """It was called; nothing if it is not loaded."""
+        """Note a call of the tool; does nothing if it is not loaded."""
         if key in self._last_use:
             self._used.add(key)
 
     def settle(self) -> None:
-        """The next round begins. Beyond the capacity, the least used ones go."""
+        """Start the next round. Beyond the capacity, the least recently used go."""
         for key in (*sorted(self._used), *sorted(self._wanted)):
             self._uses += 1
             self._last_use[key] = self._uses
@@ -116,13 +115,13 @@ class LoadedTools:
 
 @attrs.frozen(kw_only=True, eq=False)
 class VisibleTools:
-    """What one round's model is shown.
+    """The tools that the model of one round is shown.
 
     Args:
       shown: with their full definitions, in the order of the request.
-      hidden: what the gate refuses, and why.
-      deferred: what may run as well, but has to be loaded first.
-      summary: what the model is told of all that it may load; "" if nothing is
+      hidden: tools that the gate refuses, with the reason.
+      deferred: tools that may be called too, but have to be loaded first.
+      summary: the text that tells the model which tools it may load; "" if nothing is
         deferred.
       search: the tool that finds them, made for this round; one of ``shown``.
     """
@@ -132,7 +131,7 @@ class VisibleTools:
     deferred: tuple[CatalogueEntry, ...] = ()
     summary: str = ""
     search: CatalogueEntry | None = None
-    _shelf: LoadedTools | None = None
+    _loaded_tools: LoadedTools | None = None
     _to_load: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -140,19 +139,20 @@ class VisibleTools:
         object.__setattr__(self, "_to_load", keys)
 
     def own(self, name: str) -> CatalogueEntry | None:
-        """The tool of that name that exists in this showing alone."""
+        """Return the tool of that name that exists in this round alone."""
         if self.search is not None and name in (SEARCH.name, SEARCH.key):
             return self.search
         return None
 
     def not_loaded(self, listing: CatalogueEntry) -> Refusal | None:
-        """The answer to a call of a tool whose schema the model has not seen.
+        """Return the refusal of a call of a tool whose schema the model has not seen;
+        None if it has.
 
-        It holds the schema, and loads the tool for the next round.
+        The refusal holds the schema; the tool is loaded for the next round.
         """
-        if self._shelf is None or listing.key not in self._to_load:
+        if self._loaded_tools is None or listing.key not in self._to_load:
             return None
-        self._shelf.load(listing.key)
+        self._loaded_tools.load(listing.key)
         return Refusal(
             reason=Reason.NOT_LOADED,
             text=(
@@ -166,53 +166,53 @@ class VisibleTools:
 
 def showing(
     explained: Sequence[tuple[CatalogueEntry, Refusal | None]],
-    shelf: LoadedTools,
+    loaded_tools: LoadedTools,
     *,
     threshold: int,
     permitted: Permitted,
 ) -> VisibleTools:
-    """Everything that the gate lets through, or what is loaded and a search.
+    """Return all permitted tools, or the loaded ones and a search if they are many.
 
     Args:
       explained: every tool, with the gate's answer, in the catalogue's order.
-      threshold: so many external tools are shown in full (N24).
-      permitted: asked again when the search runs.
+      threshold: up to this number of external tools, all are shown in full.
+      permitted: called again when the search runs.
     """
-    shelf.settle()
+    loaded_tools.settle()
     visible = [listing for listing, no in explained if no is None]
     hidden = tuple((listing, no) for listing, no in explained if no is not None)
     external = {x.key: x for x in visible if x.definition.external}
     if len(external) <= threshold:
         return VisibleTools(shown=tuple(visible), hidden=hidden)
-    shelf.schema.warm()  # here, where no tool time runs
+    loaded_tools.schema.warm()  # here, where it costs no tool time
     search_ = CatalogueEntry(
-        tool=Tool(definition=SEARCH, handler=_finder(shelf, permitted)),
+        tool=Tool(definition=SEARCH, handler=_finder(loaded_tools, permitted)),
         exposed=SEARCH.name,
         estimate=_AT_ONCE,
-        schema=shelf.schema,
+        schema=loaded_tools.schema,
     )
     ours = [listing for listing in visible if not listing.definition.external]
-    loaded = {key: external[key] for key in shelf.keys if key in external}
+    loaded = {key: external[key] for key in loaded_tools.keys if key in external}
     return VisibleTools(
         shown=(*ours, search_, *loaded.values()),
         hidden=hidden,
         deferred=tuple(x for key, x in external.items() if key not in loaded),
-        # Of the loaded ones, too: it stays the same whatever is loaded.
+        # It covers the loaded tools too, so that it does not change when one is loaded.
         summary=summary(external.values()),
         search=search_,
-        shelf=shelf,
+        loaded_tools=loaded_tools,
     )
 
 
 def _finder(
-    shelf: LoadedTools, permitted: Permitted
+    loaded_tools: LoadedTools, permitted: Permitted
 ) -> Callable[[Mapping[str, Any], CallContext], Any]:
     async def find(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         left = context.awaited_until - trio.current_time()
         external = [x for x in permitted(left) if x.definition.external]
         found = search(arguments["query"], external, arguments.get("limit", FOUND))
         for listing in found:
-            shelf.load(listing.key)
+            loaded_tools.load(listing.key)
         names = ", ".join(listing.exposed for listing in found)
         said = (
             f"Loaded, to be called from your next step on: {names}"

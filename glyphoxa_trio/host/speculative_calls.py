@@ -1,10 +1,10 @@
-"""Calls that are begun before the turn that may want them: speculation (D12).
+"""Speculative calls: calls that are started before the turn that may make them.
 
-Such a call passes the gate like any other, and once more when the turn makes it. It
-keeps a seat on its flight until a fan-out has found it and boarded, or until nobody
-wants it: then it is cancelled at its server, as by an interruption, which says
-nothing of the tool's health. Its own limit counts from its real beginning; what the
-turn's clock is charged is what the turn still waits for it.
+Such a call passes the gate like any other, and once more when the turn makes it. It is
+a waiter of its shared task until a fan-out has found the task and waits for it, or
+until the call is dropped: then it is cancelled at its server, as by an interruption,
+which leaves no health sample. Its own limit counts from its real start; the turn's
+clock is charged only with the time that the turn still waits for it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .catalogue import CatalogueEntry
 
 
 class StartCall(Protocol):
-    """Begin the call of a slot, if it may be begun before its turn."""
+    """The function that starts a pending call, if it may start before its turn."""
 
-    def __call__(self, slot: PendingCall, /) -> Attempt | None: ...
+    def __call__(self, pending_call: PendingCall, /) -> Attempt | None: ...
 
 
 @attrs.frozen(kw_only=True)
 class SpeculativeCallStatistics:
-    """Calls begun ahead: how many there were, and what became of them.
+    """Counts of calls started before their turn, and of those used and wasted.
 
-    ``waste``: seconds that the wasted ones were in the air, all together.
+    ``waste``: the total duration of the wasted ones, in seconds.
     """
 
     begun: int
@@ -47,83 +47,83 @@ class SpeculativeCallStatistics:
 
 @attrs.define(eq=False)
 class _SpeculativeCall:
-    """One call that was begun; ``held`` until it is used, dropped or out of time."""
+    """One started call; ``held`` until it is used, dropped or timed out."""
 
-    slot: PendingCall
+    pending_call: PendingCall
     attempt: Attempt
     held: bool = True
     used: bool = False
-    landed_at: float | None = None
+    ended_at: float | None = None
     watch: trio.CancelScope = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # The one limit that counts while nobody waits.
+        # The one limit that applies while no turn waits.
         self.watch = trio.CancelScope(deadline=self.attempt.own_deadline)
 
 
 @attrs.define(eq=False)
 class SpeculativeCalls:
-    """The calls of one response, begun as they come. Made by `ToolHost.ahead`.
+    """The speculative calls of one response. Made by `ToolHost.ahead`.
 
-    Whoever made it calls `close`, whatever happens: until then a call that nobody
-    takes stays in the air.
+    Its maker must call `close`, whatever happens: until then an unused call keeps
+    running.
     """
 
     _nursery: trio.Nursery
     _attempts: Attempts
-    _depart: StartCall
+    _start: StartCall
     _seats: dict[int, _SpeculativeCall] = attrs.field(factory=dict, init=False)
     _calls: int = attrs.field(default=0, init=False)
     _closed_at: float | None = attrs.field(default=None, init=False)
 
     def begin(self, call: ToolCall) -> bool:
-        """The next call of the response; True if it is on its way now."""
-        slot = PendingCall(self._calls, call)
+        """Take the next call of the response; return True if it was started."""
+        pending_call = PendingCall(self._calls, call)
         self._calls += 1
         if self._closed_at is not None:
             return False
-        attempt = self._depart(slot)
+        attempt = self._start(pending_call)
         if attempt is None:
             return False
-        attempt.flight.add_waiter()
+        attempt.task.add_waiter()
         self._attempts.start_speculative(attempt)
-        seat = self._seats[slot.index] = _SpeculativeCall(slot, attempt)
+        seat = self._seats[pending_call.index] = _SpeculativeCall(pending_call, attempt)
         self._nursery.start_soon(self._watch, seat)
         return True
 
-    def find(self, slot: PendingCall) -> Attempt | None:
-        """What was begun of this very call, if that is still what it asks for.
+    def find(self, pending_call: PendingCall) -> Attempt | None:
+        """Return the attempt started for this call, if the call is still the same.
 
-        One that was at its own limit is found as well: that is its outcome. Not
-        found is what a write has outdated since, and another tool of that name.
+        An attempt that ended at its own limit is returned too: that is its outcome. It
+        is not returned if a write has outdated it, or if the tool was replaced.
         """
-        seat = self._seats.get(slot.index)
+        seat = self._seats.get(pending_call.index)
         if (
             seat is None
             or seat.used
             or self._closed_at is not None
             or seat.attempt.outdated
-            or slot.call != seat.slot.call
-            or slot.listing is None
-            or slot.listing.tool != seat.attempt.listing.tool
+            or pending_call.call != seat.pending_call.call
+            or pending_call.listing is None
+            or pending_call.listing.tool != seat.attempt.listing.tool
         ):
             return None
         return seat.attempt
 
-    def let_go(self, slot: PendingCall) -> None:
-        """Whoever found it is on board."""
-        seat = self._seats.get(slot.index)
-        if seat is not None and self.find(slot) is not None:
+    def let_go(self, pending_call: PendingCall) -> None:
+        """Release the attempt, now that the fan-out that found it is a waiter."""
+        seat = self._seats.get(pending_call.index)
+        if seat is not None and self.find(pending_call) is not None:
             seat.used = True
             self._leave(seat)
 
     def close(self) -> None:
-        """Cancel what nobody took. Nothing if it is closed."""
+        """Cancel the unused calls. Does nothing if it is closed already."""
         if self._closed_at is None:
             self._closed_at = trio.current_time()
             for seat in self._seats.values():
                 self._leave(seat)
-                self._attempts.end_ahead(seat.attempt)
+                self._attempts.end_speculative(seat.attempt)
 
     def statistics(self) -> SpeculativeCallStatistics:
         now = trio.current_time() if self._closed_at is None else self._closed_at
@@ -133,19 +133,18 @@ class SpeculativeCalls:
             used=len(self._seats) - len(wasted),
             wasted=len(wasted),
             waste=sum(
-                (now if seat.landed_at is None else seat.landed_at)
-                - seat.attempt.started
+                (now if seat.ended_at is None else seat.ended_at) - seat.attempt.started
                 for seat in wasted
             ),
         )
 
     async def _watch(self, seat: _SpeculativeCall) -> None:
-        """Nobody waits yet, so somebody has to look at the clock."""
+        """Enforce the attempt's own limit while no turn waits for it."""
         attempt = seat.attempt
         limit = seat.watch.deadline
         while True:
             with seat.watch:
-                await attempt.flight.settled()
+                await attempt.task.settled()
             if not (seat.watch.cancelled_caught and seat.held):
                 break
             until = attempt.extended(limit)
@@ -153,8 +152,8 @@ class SpeculativeCalls:
                 self._leave(seat, SampleKind.TIMEOUT)
                 break
             seat.watch = trio.CancelScope(deadline=until)
-        if seat.landed_at is None:
-            seat.landed_at = trio.current_time()
+        if seat.ended_at is None:
+            seat.ended_at = trio.current_time()
 
     def _leave(self, seat: _SpeculativeCall, early: SampleKind | None = None) -> None:
         if seat.held:
@@ -171,11 +170,11 @@ def may_go_ahead(
     *,
     agreed: bool,
 ) -> bool:
-    """Whether a call may be made that perhaps nobody asked for.
+    """Return True if the tool may be called although the turn may never happen.
 
-    It must change nothing: an idempotent write does no more the second time, but
-    the first time is once too often if the words never come. A thread cannot be
-    taken back. What the search finds, it loads.
+    The call must change nothing: an idempotent write does no more the second time, but
+    the first time is already too much if the turn never comes. A blocking tool cannot
+    be cancelled in its thread. The search loads what it finds, so it waits as well.
     """
     no = unasked(
         listing.definition,

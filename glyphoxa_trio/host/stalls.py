@@ -1,7 +1,8 @@
-"""Which tools of this process have held the event loop, and what is told of it.
+"""Stalls: tools of this process that have blocked the event loop, and their reports.
 
-The watchdog (`actors.watchdog`) says that a step of a handler was a hold; here it gets
-the name of its tool, becomes an event, and counts towards the tool's refusal.
+The watchdog (`actors.watchdog`) detects that a step of a handler blocked the loop; here
+the hold gets the name of its tool, becomes an event, and counts towards the refusal of
+the tool.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from glyphoxa_trio.units import in_ms
 
 @attrs.frozen(kw_only=True)
 class ToolStalled:
-    """A call of a tool has held the event loop, and with it everybody.
+    """A call of a tool has blocked the event loop, and so delayed everything else.
 
     Args:
       handler: the function, as "module.function".
       place: the line, as "file.py:12 in function".
-      seconds: how long nothing else ran; of these it was ``busy`` so many.
-      refused: this was once too often: it may not be called any more.
+      seconds: how long nothing else ran; ``busy`` of these it was computing.
+      refused: this was one time too many: the tool may not be called any more.
     """
 
     key: str
@@ -39,7 +40,7 @@ class ToolStalled:
 
     @property
     def text(self) -> str:
-        """For operators, with the remedy."""
+        """The message for operators, with the remedy."""
         how = "computing" if self.busy >= self.seconds / 2 else "waiting"
         told = (
             f"{self.key} ({self.handler}) held the event loop for"
@@ -53,8 +54,8 @@ class Stalls:
     """The holds of one host's tools, by key.
 
     Args:
-      watchdog: what looks at the steps; None on a virtual clock, which is never late.
-      tell: told of each call that held the loop, once; must not raise.
+      watchdog: observes the steps; None on a virtual clock, which is never late.
+      tell: called with each call that blocked the loop, once; must not raise.
     """
 
     watchdog: Watchdog | None = None
@@ -62,7 +63,7 @@ class Stalls:
     _tools: dict[str, Holding] = attrs.field(factory=dict, init=False)
 
     def held(self, tool: Tool, hold: LoopHold) -> None:
-        """A call of the tool has held the loop; for each call once."""
+        """Record that a call of the tool has blocked the loop; once for each call."""
         place = hold.place or _begins(tool)
         holding = self._tools.setdefault(tool.key, Holding())
         refused = holding.held(trio.current_time(), place, hold.seconds)
@@ -78,28 +79,28 @@ class Stalls:
         )
 
     def refused(self, key: str) -> HeldTool | None:
-        """Why the tool may not be called now, if that is why."""
+        """Return why the tool may not be called for having blocked the loop, if so."""
         holding = self._tools.get(key) if self._tools else None
         return None if holding is None else holding.refused()
 
     def wait(self, keys: Iterable[str], seconds: float) -> None:
-        """NPCs had so many seconds of turns in which these tools were refused."""
+        """Count seconds of turns of NPCs in which these tools were refused."""
         for key in keys:
             if (holding := self._tools.get(key)) is not None:
                 holding.wait(seconds)
 
     def begun(self, key: str) -> bool:
-        """A call begins; True if the tool is shown for this one only."""
+        """Note the start of a call; return True if it is a trial."""
         holding = self._tools.get(key) if self._tools else None
         return holding is not None and holding.begun()
 
     def ended(self, key: str, *, well: bool | None) -> None:
-        """That call has ended; see `Holding.ended`."""
+        """Note the end of a trial; see `Holding.ended`."""
         if (holding := self._tools.get(key)) is not None:
             holding.ended(trio.current_time(), well=well)
 
     def forget(self, key: str) -> None:
-        """The tool was removed, or its code is another one now."""
+        """Drop the state of a tool that was removed, or whose code has changed."""
         self._tools.pop(key, None)
 
 

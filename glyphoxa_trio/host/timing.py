@@ -1,5 +1,5 @@
-"""How much of a call's time its tool took: from when it was sent, without the time in
-which the event loop was late."""
+"""The timing of one call: how long its tool took, from when it was sent, without the
+time in which the event loop was late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 
 from .stalls import Stalls
 
-# A cut call says nothing if it spent more than this share of its time waiting for
+# A cut call is no sample if it spent more than this share of its time waiting for
 # something other than its tool.
 _TOO_MUCH = 0.1
 
@@ -24,37 +24,37 @@ _TOO_MUCH = 0.1
 class Timing:
     """The clock of one call. Times in seconds.
 
-    Time in which the call waits for a server that starts, for a thread, or for a seat
-    does not count as the tool's latency. Time in which the event loop stood still does
-    not either, unless the tool's own code held it.
+    Time in which the call waits for a server that starts, for a thread, or for a permit
+    does not count as the tool's latency. Neither does time in which the event loop was
+    blocked, unless the tool's own code blocked it.
     """
 
     _lag: LoopLag
     _stalls: Stalls
     _tool: Tool
-    departed: float = attrs.field(init=False)
-    _stalled_before: float = attrs.field(init=False)  # the loop, until it departed
+    started: float = attrs.field(init=False)
+    _stalled_before: float = attrs.field(init=False)  # the loop's lag at the start
     _sent: float | None = attrs.field(default=None, init=False)
-    _stalled: float = attrs.field(default=0.0, init=False)  # until it was sent
+    _stalled: float = attrs.field(default=0.0, init=False)  # its lag when sent
     _own: OwnTime[Any] | None = attrs.field(default=None, init=False)
     held_loop: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.departed, self._stalled_before = self._lag.clock(), self._lag.total()
+        self.started, self._stalled_before = self._lag.clock(), self._lag.total()
 
     @property
     def was_sent(self) -> bool:
         return self._sent is not None
 
     def sent(self) -> None:
-        """The tool begins now. May be called in a thread, and again if the call is
-        repeated."""
+        """Note that the tool starts now. May be called in a thread, and again if the
+        call is repeated."""
         self._sent, self._stalled = self._lag.clock(), self._lag.total()
 
     async def run(
         self, handler: Handler, arguments: Mapping[str, Any], context: CallContext
     ) -> Any:
-        """Run a handler of this process, which counts as sent when it begins."""
+        """Run a handler of this process, which counts as sent when it starts."""
         self.sent()
         self._own = OwnTime(
             cast("Awaitable[Any]", handler(arguments, context))
@@ -73,7 +73,7 @@ class Timing:
             self._stalls.held(self._tool, hold)
 
     def kept_waiting(self) -> float:
-        """How long the loop was late since the call departed, except by its own
+        """Return how long the loop was late since the call started, except by its own
         code."""
         return self._excused(self._stalled_before)
 
@@ -82,37 +82,37 @@ class Timing:
         return max(0.0, self._lag.total() - before - own)
 
     def ended(self) -> float | None:
-        """The seconds that the tool took until now; None if it was never sent."""
+        """Return the seconds that the tool took until now; None if never sent."""
         if self._sent is None:
             return None
         excused = self._excused(self._stalled)
         return max(0.0, self._lag.clock() - self._sent - excused)
 
     def had(self) -> float | None:
-        """All the time since it departed; None if the loop, or waiting to be sent,
-        took more of that than counts for nothing."""
-        had = self._lag.clock() - self.departed
+        """Return all the time since the start; None if the loop's lag, or waiting to be
+        sent, took more than a negligible share of it."""
+        had = self._lag.clock() - self.started
         if self._sent is None or self.kept_waiting() > _TOO_MUCH * had:
             return None
-        return had if self._sent - self.departed <= _TOO_MUCH * had else None
+        return had if self._sent - self.started <= _TOO_MUCH * had else None
 
     def cut(self) -> float | None:
-        """The seconds that a tool had whose call is cut now, without an answer; None if
-        they say nothing of the tool."""
+        """Return the seconds that a tool had whose call is cut now without an answer;
+        None if they are no sample of the tool's latency."""
         if self._sent is None:
             return None
         now, excused = self._lag.clock(), self.kept_waiting()
-        had = now - self.departed
+        had = now - self.started
         if excused > _TOO_MUCH * had:
             return None
-        if self._sent - self.departed <= _TOO_MUCH * had:
-            return max(0.0, had - excused)  # the next call would have no more time
+        if self._sent - self.started <= _TOO_MUCH * had:
+            return max(0.0, had - excused)  # the next call would not have more time
         return max(0.0, now - self._sent - self._excused(self._stalled))
 
 
 async def _result(
     handler: Handler, arguments: Mapping[str, Any], context: CallContext
 ) -> ToolResult:
-    """What it returns, as ours: to make it so costs the tool's own time."""
+    """Return the handler's result, converted: that counts as the tool's own time."""
     work = cast("Awaitable[Any]", handler(arguments, context))
     return foreign.result(await work)

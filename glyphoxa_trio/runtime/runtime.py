@@ -506,7 +506,7 @@ class Runtime:
         try:
             approved = found.unwrap()
         except OSError as error:
-            text = f"what was approved in earlier runs is lost: {error}"
+            text = f"approvals of earlier runs are not loaded: {error}"
             self._warnings.say(text)
         if self._approved is not None:
             self._approved.tell(self._warnings.add)

@@ -1,8 +1,8 @@
-"""Arguments as models write them: text in, plain data out, within bounds.
+"""Arguments as models write them: from JSON text to plain data, within bounds.
 
-What a model writes is bounded in bytes and in depth before anybody looks at
-it, and everything that JSON leaves open (duplicate keys, NaN, half of a
-surrogate pair) is refused here, so that no handler has to think of it.
+A model's text is limited in bytes and in depth before it is read any further. Whatever
+JSON leaves open (duplicate keys, NaN, half of a surrogate pair) is refused here, so
+that no handler has to consider it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from glyphoxa_trio.errors import GlyphoxaError
 
-# A file of a megabyte and what its quotes and line breaks become. What a tool takes is
-# for the tool to say.
+# A file of a megabyte, with its quotes and line breaks escaped. Smaller limits are for
+# each tool to set.
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 32 * 1024
@@ -31,10 +31,10 @@ class InvalidArguments(GlyphoxaError):
 
 
 def load(text: str) -> dict[str, Any]:
-    """The object in ``text``. Empty text is no arguments; 5.0 becomes 5.
+    """Return the object in ``text``. Empty text is no arguments; 5.0 becomes 5.
 
     Raises:
-      InvalidArguments: saying what is wrong, and where.
+      InvalidArguments: the message says what is wrong, and where.
     """
     if len(text) > MAX_BYTES or (
         not text.isascii() and len(text.encode(errors="surrogatepass")) > MAX_BYTES
@@ -73,7 +73,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def _has_many_values(text: str) -> bool:
-    """Whether there are more than `MAX_VALUES`, which take longer than their bytes."""
+    """Return True for more than `MAX_VALUES`, which cost more than their bytes."""
     if _marks(text) <= MAX_VALUES:
         return False
     strings = text.count('"') - text.count('\\"')
@@ -102,7 +102,7 @@ def _finite(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise InvalidArguments(f"{cut(digits, 40)} is too large a number")
-    # 1e300 stays as it is: schemas tell whole numbers of more than 64 bits from floats.
+    # 1e300 stays a float: schemas tell whole numbers above 64 bits from floats.
     return _number(value) if abs(value) < _LARGEST_WHOLE else value
 
 
@@ -110,7 +110,7 @@ def _no_constant(name: str) -> Any:
     raise InvalidArguments(f"{name} is not a JSON value")
 
 
-# Made once: with hooks, `json.loads` would make one on every call.
+# Made once: given hooks, `json.loads` would make a decoder on every call.
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant
 )
@@ -120,10 +120,10 @@ _ENCODER: Final = json.JSONEncoder(
 
 
 def canonical(arguments: Any) -> str:
-    """The one JSON text of these arguments: the key of caches and duplicates.
+    """Return the one JSON text of these arguments, for caches and duplicates.
 
-    Keys are sorted and numbers go by value: 1 and 1.0 are the same, true and 1
-    are not.
+    Keys are sorted and numbers are compared by value: 1 and 1.0 are the same, true and
+    1 are not.
 
     Raises:
       ValueError: for NaN and infinities, which JSON does not have.
@@ -154,7 +154,7 @@ def _number(value: float) -> float:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, cut short, for a message; of containers only the kind."""
+    """Return a value as JSON, cut short, for a message; of containers the kind."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -164,5 +164,5 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """At most ``length`` characters of ``text``."""
+    """Return at most ``length`` characters of ``text``."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,4 +1,4 @@
-"""The breaker of one tool: after five failures in a row, leave it alone (D7).
+"""The breaker of one tool: after five failures in a row, its calls are paused.
 
 Theory of operation::
 
@@ -9,13 +9,13 @@ Theory of operation::
     TRIAL   released                      OPEN, its pause being over
 
 Rule 1: every change of state begins a new *era*.
-Rule 2: a call that begins gets a ticket of the current era, and what it reports
-is heard only in that era.
+Rule 2: a call that begins gets a ticket of the current era, and its report counts only
+in that era.
 
-So a call that began while closed and ends after it opened, during the trial or
-after it, changes nothing: neither a stale failure nor a stale success is the
-trial's result. There is one ticket in an era of trial, so only the trial's own
-caller can end it. Results within a closed era count in the order they arrive.
+So a call that began while closed and ends after it opened, during the trial or after
+it, changes nothing: neither a stale failure nor a stale success is the trial's result.
+An era of trial has one ticket, so only the caller of the trial can end it. Results
+within a closed era count in the order in which they arrive.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import attrs
 
 
 class BreakerState(StrEnum):
-    """Whether calls go through."""
+    """The state, which decides whether calls are admitted."""
 
-    CLOSED = "closed"  # all do
-    OPEN = "open"  # none does; one may, when the pause is over
-    TRIAL = "trial"  # one is on its way, the others wait for what it finds
+    CLOSED = "closed"  # all calls are admitted
+    OPEN = "open"  # no call is, until the pause is over
+    TRIAL = "trial"  # one call is in flight, the others are refused until it ends
 
 
 @attrs.frozen
@@ -43,10 +43,10 @@ class Ticket:
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Breaker:
-    """Opens after ``threshold`` consecutive failures, tries again after ``pause`` s.
+    """A breaker. It opens after ``threshold`` failures in a row, for ``pause`` seconds.
 
-    A failure is one of health (own limit, transport, crash): a tool that says no
-    is well. ``now`` is seconds on any clock, the same for all calls.
+    A failure is one of health (own limit, transport, crash); an error that the tool
+    reports itself is not. ``now`` is seconds on any clock, the same for all calls.
     """
 
     threshold: int = attrs.field(default=5, validator=attrs.validators.ge(1))
@@ -58,11 +58,11 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """OPEN lasts until a call begins the trial, also when the pause is over."""
+        """The state. OPEN lasts until a call starts the trial, even after the pause."""
         return self._state
 
     def admits(self, now: float) -> bool:
-        """Whether `begin` would give a ticket. Changes nothing."""
+        """Return True if `begin` would give a ticket. Changes nothing."""
         match self._state:
             case BreakerState.CLOSED:
                 return True
@@ -72,9 +72,9 @@ class Breaker:
                 return False
 
     def begin(self, now: float) -> Ticket | None:
-        """A call starts: its ticket, or None if it must not.
+        """Return the ticket of a call that starts, or None if it must not start.
 
-        The first call after the pause is the trial, and alone until it ends.
+        The first call after the pause is the trial; no other starts until it ends.
         """
         if not self.admits(now):
             return None
@@ -83,10 +83,10 @@ class Breaker:
         return Ticket(self._era)
 
     def record(self, ticket: Ticket, *, ok: bool, now: float) -> bool:
-        """A call ended and says ``ok`` or not of the tool's health.
+        """Record that a call has ended, and whether the tool was healthy (``ok``).
 
         Returns:
-          True if this closed the breaker: the health window starts anew (D7).
+          True if this closed the breaker: the health window then starts anew.
         """
         if ticket.era != self._era:
             return False
@@ -102,7 +102,7 @@ class Breaker:
         return False
 
     def release(self, ticket: Ticket, now: float) -> None:
-        """A call ended and says nothing of health, or did not start after all.
+        """Release the ticket of a call that says nothing of health or did not start.
 
         After a trial the next call may be the trial at once. Otherwise nothing
         changes: failures before and after such a call are still in a row.
@@ -111,7 +111,7 @@ class Breaker:
             self._open(until=now)
 
     def retry_in(self, now: float) -> float:
-        """Seconds until a call may be the trial: 0 if now, or one is on its way."""
+        """Return the seconds until a trial may start: 0 if now or during a trial."""
         if self._state is BreakerState.OPEN:
             return max(0.0, self._retry_at - now)
         return 0.0

@@ -1,8 +1,8 @@
-"""Results that stay good for a while (D11). Bookkeeping only: no clock, no tasks.
+"""The cache of tool results that stay valid for a while. No clock, no tasks.
 
-Times are seconds on any clock that does not run backwards; the caller says
-what time it is. One write may outdate a read that is still on its way, so a
-reader notes the `ResultCache.epoch` before it starts and hands it to `put`.
+Times are seconds on any clock that does not run backwards, and are passed in. A write
+may outdate a read that is still in flight, so a reader notes the `ResultCache.epoch`
+before it starts and passes it to `put`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import attrs
 
 V = TypeVar("V")
 
-# How many groups and tools are remembered as dropped. Beyond that the oldest is
-# forgotten by assuming that everything was dropped then: a result may be
-# refused for nothing, an outdated one is never kept.
+# The number of drops of groups and tools that are remembered. When the oldest is
+# forgotten, everything counts as dropped then: a result may be refused without need,
+# but an outdated one is never kept.
 _DROPS_REMEMBERED = 256
 
 
 @attrs.frozen(kw_only=True, cache_hash=True)  # a call looks it up nine times
 class CacheKey:
-    """What must be the same for two calls to have one answer.
+    """The values that must be equal for two calls to have one answer.
 
-    ``arguments`` is canonical JSON (`schema.canonical`), ``scope`` whatever
-    else decides the answer: the grant scope, the NPC of a ``per_npc`` tool.
+    ``arguments`` is canonical JSON (`arguments.canonical`), ``scope`` anything else
+    that decides the answer: the grant scope, the NPC of a ``per_npc`` tool.
     """
 
     tool: str
@@ -36,7 +36,7 @@ class CacheKey:
 
 @attrs.frozen(kw_only=True)
 class CacheStatistics:
-    """Counts since the cache was made, and how many results it holds now."""
+    """Counts since the cache was made, and the number of results in it now."""
 
     hits: int
     misses: int
@@ -53,7 +53,7 @@ class _Entry(Generic[V]):
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class ResultCache(Generic[V]):
-    """At most ``capacity`` results; the least recently used one leaves first."""
+    """A cache of ``capacity`` results; the least recently used is evicted first."""
 
     capacity: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
     _entries: OrderedDict[CacheKey, _Entry[V]] = attrs.field(
@@ -64,7 +64,7 @@ class ResultCache(Generic[V]):
         factory=OrderedDict, init=False
     )
     _forgotten: int = attrs.field(default=0, init=False)
-    # Nothing in here expires before this, so a full cache need not look.
+    # No entry expires before this time, so that a full cache need not search.
     _next_expiry: float = attrs.field(default=math.inf, init=False)
     _hits: int = attrs.field(default=0, init=False)
     _misses: int = attrs.field(default=0, init=False)
@@ -72,11 +72,11 @@ class ResultCache(Generic[V]):
 
     @property
     def epoch(self) -> int:
-        """The count of drops so far. Note it before a read starts."""
+        """The number of drops so far. Note it before a read starts."""
         return self._epoch
 
     def get(self, key: CacheKey, now: float) -> V | None:
-        """The result, if it is still good at ``now``; else None, a miss."""
+        """Return the result, if it is still valid at ``now``; else None, a miss."""
         entry = self._entries.get(key)
         if entry is not None and now < entry.expires:
             self._hits += 1
@@ -88,9 +88,9 @@ class ResultCache(Generic[V]):
         return None
 
     def lacks(self, key: CacheKey, now: float) -> bool:
-        """Whether there is no good result, which is a miss.
+        """Return True, and count a miss, if there is no valid result.
 
-        One that is there is no hit, and no more recently used, until somebody gets it.
+        A valid result is not counted as a hit or as used by this.
         """
         entry = self._entries.get(key)
         good = entry is not None and now < entry.expires
@@ -108,8 +108,8 @@ class ResultCache(Generic[V]):
     ) -> None:
         """Keep ``value`` for ``ttl`` seconds, unless it is outdated already.
 
-        It is, if its group or tool was dropped after ``epoch``, the one seen
-        when the read started.
+        It is outdated if its group or tool was dropped after ``epoch``, the value of
+        `epoch` when the read started.
         """
         if ttl <= 0 or epoch < self._last_drop(key, group):
             return
@@ -120,16 +120,16 @@ class ResultCache(Generic[V]):
             self._make_room(now)
 
     def drop_group(self, group: str) -> None:
-        """Forget the results of a tool group: one of its tools wrote something.
+        """Drop the results of a tool group, because one of its tools wrote something.
 
-        To be called when a write ends, however it ended: until then reads may
-        see the world from before it.
+        Call it when a write ends, however it ended: until then reads may see the state
+        from before it.
         """
         self._drop("group", group)
         self._remove([k for k, entry in self._entries.items() if entry.group == group])
 
     def drop_tool(self, tool: str) -> None:
-        """Forget the results of one tool, by canonical key: it was replaced."""
+        """Drop the results of one tool, by canonical key, because it was replaced."""
         self._drop("tool", tool)
         self._remove([key for key in self._entries if key.tool == tool])
 

@@ -1,11 +1,12 @@
-"""Characters that nobody sees, or that steer who shows them. Pure.
+"""Characters that are invisible, or that control how text is displayed. Pure.
 
-Two answers for two places. On a terminal they are taken out (`harmless`): what a model
-or a server says is read there, and must not steer or reorder anything. Where a person
-decides about a text they are shown (`visible`): what a model would read has to be seen.
+There are two functions for two places. On a terminal such characters are removed
+(`harmless`): the words of a model or a server must not control or reorder anything
+there. Where a person decides about a text they are made visible (`visible`): the person
+must see everything that a model would read.
 
-Letters of every script pass both, those that run from right to left too: a terminal
-puts them in order by itself.
+Letters of every script pass both, also those of right-to-left scripts: a terminal
+orders them itself.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import re
 import unicodedata
 from typing import Final
 
-# Marks upon marks on one letter, beyond which lines above and below are painted over.
-# The scripts that need most, with vowels and accents, stay below.
+# Combining marks on one letter, beyond which they cover the lines above and below. The
+# scripts that need most, with vowels and accents, need fewer.
 MOST_MARKS: Final = 6
 
-# Of the category of format characters, but they can be seen: signs around numbers.
+# In the category of format characters, but visible: signs around numbers.
 _SEEN: Final = frozenset(
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
     "\U000110bd\U000110cd"
 )
-# They join letters or keep them apart: Persian and emoji are spelt with them.
+# They join letters or keep them apart: Persian and emoji need them.
 _JOINERS: Final = frozenset("\u200c\u200d")
-# Blank, though their category is that of letters, marks or symbols.
+# Blank, although their category is that of letters, marks or symbols.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
 )
@@ -35,11 +36,10 @@ _SUSPECT: Final = re.compile(r"[^\n\t -~]")
 
 
 def harmless(text: str) -> str:
-    """Words of a model, a tool or a server, harmless for the terminal they go to.
+    """Return words of a model, tool or server, safe to write to a terminal.
 
-    Controls go, but for the end of a line and a tab; so does what changes the
-    direction of text, tag characters, halves of surrogate pairs, and a flood of
-    combining marks.
+    Removed are controls except line feed and tab, characters that change the direction
+    of text, tag characters, halves of surrogate pairs, and excess combining marks.
     """
     if _SUSPECT.search(text) is None:
         return text
@@ -66,10 +66,9 @@ def _steers(char: str, kind: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with every hidden character as a mark such as ``⟨U+202E⟩``.
+    """Return the text with every hidden character as a mark such as ``⟨U+202E⟩``.
 
-    Ends of lines stay. Tag characters, which spell ASCII that nobody sees, are read
-    out.
+    Line ends stay. Tag characters, which spell invisible ASCII, are written out.
     """
     if _SUSPECT.search(text) is None:
         return text
@@ -94,12 +93,12 @@ def _show(text: str, shown: list[str], marks: int) -> int:
 
 
 def _is_hidden(char: str, kind: str) -> bool:
-    """Whether a person sees nothing, or something else than what a model reads."""
+    """Return True if a person sees nothing, or not what a model reads."""
     code = ord(char)
     if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
-        return True  # they choose between ways to draw the character before
+        return True  # variation selectors of the character before
     if kind == "Cf":
         return char not in _SEEN
     if kind == "Zs":
-        return char not in (" ", "\u3000")  # the wide space is seen, and written
+        return char not in (" ", "\u3000")  # the ideographic space is visible
     return char in _BLANK or kind in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")

@@ -1,8 +1,9 @@
-"""What is kept of a large answer of a server; runs in a worker process.
+"""The condensing of a server's large answer, which runs in a worker process.
 
-The answer is parsed, checked and cut there, because a tree of a hundred thousand
-nodes costs whoever holds it, the collector not least. What comes back is small.
-It is here and not with the servers because the process should start fast.
+The answer is parsed, checked and cut there, because a tree of a hundred thousand nodes
+is expensive for the process that holds it, not least for its garbage collector. The
+reply is small. The module is in this package, not with the servers, so that the process
+starts fast.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from glyphoxa_trio.secret import Mask
 from .characters import harmless
 from .speech import JsonTextWriter, container
 
-TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: it was more
+TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: parts were cut off
 
 LISTS: Final = {
     "tools/list": "tools",
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
-_SAID: Final = 300  # characters of an error
-_FIELD: Final = 500  # characters of an address or a name
+_SAID: Final = 300  # characters of an error's text
+_FIELD: Final = 500  # characters of a URI or a name
 _CUT: Final = "…"
 _MOST_LINKS: Final = 50
 
 
 def condense(task: bytes) -> bytes:
-    """The order is a line of JSON, and the message follows.
+    """Condense a message; the task is an order, as a line of JSON, and the message.
 
-    The order says ``method``, ``id``, the ``mask``'s pattern, the ``schema`` that the
+    The order has ``method``, ``id``, the ``mask``'s pattern, the ``schema`` that the
     structured content must fit, whether the message is an ``event`` of a stream, and
-    the bounds. The reply is a line of JSON, an object
-    with one of ``result``, ``error``, ``unusable`` (why) and ``unasked``; each line
-    after it is an entry of the list that the result is.
+    the bounds. The reply is a line of JSON, an object with one of ``result``,
+    ``error``, ``unusable`` (the reason) and ``unasked``; each line after it is an entry
+    of the list that the result is.
     """
     order, _, line = task.partition(b"\n")
     wanted = json.loads(order)
@@ -50,7 +51,7 @@ def condense(task: bytes) -> bytes:
 
 
 def data_of(event: bytes | bytearray) -> bytes:
-    """What an event of a stream says."""
+    """Return the data of a server-sent event."""
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     data = [line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:"]
     return b"\n".join(data)
@@ -62,7 +63,7 @@ def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
     try:
         message = from_json(line, allow_inf_nan=False)
         if b"Infinity" in to_json(message):
-            json.dumps(message, allow_nan=False)  # 1e999 is JSON, but no number
+            json.dumps(message, allow_nan=False)  # 1e999 parses, but as infinity
     except ValueError as error:
         yield {"unusable": str(error)[:_SAID]}
         return
@@ -112,7 +113,7 @@ def _answer(
 
 
 def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
-    from .output import OutputSchema  # only where it is needed: it takes a moment
+    from .output import OutputSchema  # imported only if needed: it takes a while
 
     output = OutputSchema(schema)
     if output.wrong is not None:
@@ -123,7 +124,7 @@ def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
 
 
 def _result(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """A CallToolResult of the same meaning that a model can read as a whole."""
+    """Return a CallToolResult with the same meaning, short enough for a model."""
     content = result.get("content")
     found = content if isinstance(content, list) else []
     blocks = [block for block in found if isinstance(block, Mapping)]
@@ -141,7 +142,7 @@ def _result(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, An
 
 
 class _Keep:
-    """Takes blocks until there is no more room, in bytes of JSON."""
+    """The blocks that are kept, until the room, in bytes of JSON, is used up."""
 
     def __init__(self, text: int, data: int) -> None:
         self.truncated = False
@@ -165,7 +166,7 @@ class _Keep:
         value = container(text)
         if value is not None:
             if structured is not None and _same(value, structured):
-                return  # servers say it twice, for old clients
+                return  # servers repeat structured content as text, for old clients
             text = self.data(value, room=self._all)
             self._all -= len(text)
             if self._all <= 2:
@@ -204,7 +205,7 @@ def _short(value: Any, most: int = _FIELD) -> Any:
 
 
 def text_of(block: Mapping[str, Any]) -> str:
-    """A block of an answer in words: of what is not text, a placeholder."""
+    """Return a block of an answer as text; for other media a placeholder."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -223,20 +224,20 @@ def text_of(block: Mapping[str, Any]) -> str:
 
 
 def _label(value: object, longest: int = 200) -> str:
-    """A server's word inside a placeholder of ours: on its line, and no longer."""
+    """Return a server's word for a placeholder of ours: one line, limited."""
     words = " ".join(harmless(str(value or "unknown")).split())
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 def _size(holder: Mapping[str, Any], key: str) -> str:
-    """The size of base64 data, without decoding it."""
+    """Return the size of base64 data, without decoding it."""
     data = str(holder.get(key, ""))
     size = math.floor(len(data.rstrip("=")) * 3 / 4)
     return f"{size} B" if size < 1000 else f"{round(size / 1000)} kB"
 
 
 def _resource(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of a resource, as texts; what is none is told by a placeholder."""
+    """Return a resource's contents as texts; other media as placeholders."""
     contents = result.get("contents")
     parts = contents if isinstance(contents, list) else []
     keep = _Keep(order["text"], order["data"])
@@ -260,7 +261,7 @@ def _page(
     result: Mapping[str, Any],
     mask: Callable[[Any], Any],
 ) -> Iterator[Any]:
-    """A page without its entries, then the entries that keep within the bounds."""
+    """Yield a page without its entries, then the entries that fit the bounds."""
     offered = result.get(key)
     entries = offered if isinstance(offered, list) else []
     left_out: list[str] = []

@@ -1,13 +1,13 @@
 """The one rule for calls that no model has asked for.
 
-These are the probes at a start, a connect and a reload, the calls that speculation
-begins before a player has finished, the second call of a hedge, and the repetition of
+These are probes at a start, a connect and a reload, calls that speculation starts
+before a player has finished speaking, the second call of a hedge, and the repetition of
 a call whose answer was lost. A tool is called like that only if an NPC was granted it
-and it was approved for that NPC. A server's hints are only what it says of itself, so
-they alone are not enough: they count for granted and approved tools.
+and it was approved for that NPC. A server's hints are its own claims, so they alone are
+not enough: they count for granted and approved tools only.
 
-What the operator or the embedder asks for by name (`glyphoxa calibrate TOOL`,
-`ToolHost.calibrate(keys=...)`) is not unasked.
+A tool that the operator or the embedder names (`glyphoxa calibrate TOOL`,
+`ToolHost.calibrate(keys=...)`) has been asked for, so the rule does not apply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .gate import Grant
 
 
 class Purpose(StrEnum):
-    """Why a tool would be called without being asked for."""
+    """The purpose of a call that no model has asked for."""
 
     PROBE = "probe"  # to measure it
     SPECULATION = "speculation"  # a turn may ask for it when the player has finished
@@ -36,11 +36,11 @@ def unasked(
     exposed: str = "",
     agreed: bool = False,
 ) -> str | None:
-    """Why the tool may not be called for ``purpose``, in words; None if it may.
+    """Return why the tool may not be called for ``purpose``; None if it may.
 
     Args:
       grants: those on whose behalf it would be called. One that covers and approves
-        the tool is enough. Not looked at for a retry, whose first call was admitted.
+        the tool is enough. Ignored for a retry, whose first call was admitted.
       exposed: the name that models see, which grants may use.
       agreed: a person approved the tool as it is, for all NPCs.
     """
@@ -49,7 +49,7 @@ def unasked(
             return None
         return "a second call may do its work twice"
     if purpose is Purpose.PROBE and definition.probe is not None:
-        return None  # the operator wrote down what to call it with
+        return None  # the operator has configured the arguments to call it with
     if not definition.read_only:
         return "it may change something"
     if purpose is Purpose.PROBE and definition.open_world:
@@ -64,12 +64,12 @@ def unasked(
 
 
 def harmless(definition: ToolDefinition) -> bool:
-    """True if an operator need not be asked before it is called: it only reads, and
-    only what is here."""
+    """Return True if it may be called without asking an operator: it only reads, and
+    only local data."""
     return definition.read_only and not definition.open_world
 
 
 def measured_unnamed(definition: ToolDefinition) -> bool:
-    """True if a person who asks to measure, and names no tool, means this one as well:
-    it is harmless, or the operator wrote down what to call it with."""
+    """Return True if a request to measure without naming tools includes this one: it is
+    harmless, or the operator has configured arguments to call it with."""
     return harmless(definition) or definition.probe is not None

@@ -1,4 +1,4 @@
-"""`tool`: a function becomes a `Tool`, its schema read from its signature.
+"""The `tool` decorator, which makes a `Tool` of a function and its signature.
 
     @tool(estimated_duration_ms=10, max_duration_ms=50, read_only=True)
     async def get_weather(location: str, season: Season = "summer") -> dict[str, str]:
@@ -91,21 +91,21 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of an async function, or of a plain one (run in a thread).
 
-    Name, description and schema come from the function unless given. Durations
-    are the declared median and the hard limit. See `ToolDefinition` for the rest.
+    Name, description and schema come from the function unless given. Durations are the
+    declared median and the hard limit. See `ToolDefinition` for the rest.
 
     Args:
-      blocking: an async function that holds the event loop all the same runs in a
-        worker thread, in a run of trio of its own; a plain one does so anyway. It
-        cannot share trio's objects with the rest of the program.
-      isolated: the function, async or not, runs in a process of its own, which is
-        killed when the call's time is up. For code that keeps the interpreter to
-        itself, has no end, or crashes.
+      blocking: run an async function that blocks the event loop in a worker thread, in
+        a trio run of its own; a plain function always runs in a thread. It cannot share
+        trio's objects with the rest of the program.
+      isolated: run the function, async or not, in a process of its own, which is killed
+        when the call's time is up. For code that holds the interpreter, never ends, or
+        crashes.
 
     Raises:
-      TypeError: for a parameter that cannot be given by name, or whose
-        annotation has no JSON schema; give ``parameters`` then. For an isolated
-        function that another process cannot find: a lambda, one made in another.
+      TypeError: for a parameter that cannot be given by name, or whose annotation has
+        no JSON schema; give ``parameters`` then. For an isolated function that another
+        process cannot find: a lambda, or one defined in another function.
       ValueError: for a definition that contradicts itself.
     """
 
@@ -113,8 +113,8 @@ def tool(
         if (max_duration_ms or math.inf) < (estimated_duration_ms or 0.0):
             raise ValueError(
                 f"{name or function.__name__}: its max_duration_ms of"
-                f" {max_duration_ms:g} would cut what it usually takes,"
-                f" estimated_duration_ms, {estimated_duration_ms:g}"
+                f" {max_duration_ms:g} is below its estimated_duration_ms of"
+                f" {estimated_duration_ms:g}"
             )
         signature = signature_of(function, derive=parameters is None)
         definition = ToolDefinition(

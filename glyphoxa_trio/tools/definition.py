@@ -1,9 +1,9 @@
-"""A tool: what it promises (`ToolDefinition`) and what it does (its handler).
+"""A tool: its definition (`ToolDefinition`) and its code (the handler).
 
-Most tools are made with `glyphoxa_trio.tool`, which reads both from a
-function. A remote tool is the same thing: its handler asks a connection.
+Most tools are made with `glyphoxa_trio.tool`, which takes both from a function. A
+remote tool is the same: its handler asks a connection.
 
-Times are seconds on trio's clock; seeds 000 and 001 name the fields (G20, G29).
+Times are seconds on trio's clock.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolError(GlyphoxaError):
-    """The tool says no: an answer for the model, never a failure of health.
+    """The tool reports an error: an answer for the model, never a failure of health.
 
-    ``code`` says in one word which kind of no it is, for programs that call the tool
-    on a server of ours; None if that would tell them nothing.
+    ``code`` classifies the error in one word, for programs that call the tool on a
+    server of ours; None if that would tell them nothing.
     """
 
     code: ClassVar[str | None] = None
 
 
 class AnswerUnusable(ToolError):
-    """It answered, and with what is no answer: it may have had its effect."""
+    """The answer cannot be used, although the call may have had its effect."""
 
 
 class ToolUnavailable(GlyphoxaError):
-    """The call never reached the tool, so it did nothing (a server is away)."""
+    """The call never reached the tool, so it had no effect (a server is down)."""
 
 
 class ConnectionLost(GlyphoxaError):
-    """The call was sent and its answer is lost: the effect is unknown."""
+    """The call was sent and its answer was lost: the effect is unknown."""
 
 
 class OnInterrupt(StrEnum):
-    """What becomes of a running call when the NPC is interrupted (D12a)."""
+    """The policy for a running call when the NPC is interrupted."""
 
     CANCEL = "cancel"
     FINISH_SILENTLY = "finish_silently"
@@ -54,11 +54,11 @@ class OnInterrupt(StrEnum):
 
 
 class Schedule(StrEnum):
-    """What a speech-to-speech model does with a result (G36)."""
+    """The time at which a speech-to-speech model speaks of a result."""
 
-    INTERRUPT = "interrupt"  # stops and speaks of it
-    WHEN_IDLE = "when_idle"  # speaks of it at the next pause
-    SILENT = "silent"  # knows it, and says nothing
+    INTERRUPT = "interrupt"  # at once, interrupting itself
+    WHEN_IDLE = "when_idle"  # at the next pause
+    SILENT = "silent"  # never, though it knows the result
 
 
 def _nothing() -> None: ...
@@ -66,12 +66,12 @@ def _nothing() -> None: ...
 
 @attrs.frozen(kw_only=True)
 class CallContext:
-    """On whose behalf a handler runs. Both times are on trio's clock.
+    """The NPC on whose behalf a handler runs, and its times, on trio's clock.
 
-    ``deadline`` is when the call is cut at the latest; ``awaited_until`` when the
+    ``deadline`` is when the call is cancelled at the latest; ``awaited_until`` when the
     turn stops waiting for it, which is earlier for a call that may go on. A handler
-    that has to wait before its request leaves, for a server that starts, calls
-    ``sent`` when it does: the latency of the tool begins there.
+    that has to wait before it can send its request, say, for a server that is starting,
+    calls ``sent`` when it sends it: the tool's latency is measured from then.
     """
 
     npc: str = ""
@@ -83,7 +83,7 @@ class CallContext:
     sent: Callable[[], None] = attrs.field(default=_nothing, eq=False, repr=False)
 
     def telling(self, sent: Callable[[], None]) -> CallContext:
-        """The same, with another ``sent``."""
+        """Return a copy with another ``sent``."""
         return CallContext(
             npc=self.npc,
             session=self.session,
@@ -100,48 +100,47 @@ Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | Too
 
 @attrs.frozen(kw_only=True)
 class ToolDefinition:
-    """What is known of a tool before it ever ran.
+    """The properties of a tool that are known before its first call.
 
     Args:
       name: the tool's own name, unique within its group.
-      group: a built-in's group or an MCP server's name; ``group.name`` is the
-        canonical key (D13).
+      group: a built-in's group or an MCP server's name; ``group.name`` is the canonical
+        key.
       parameters: JSON schema of the arguments, an object.
-      estimated_duration: declared median, seconds; None is "nothing is known".
+      estimated_duration: declared median, seconds; None if it is not known.
       max_duration: hard limit of one call, seconds.
       server_timeout: the server's own limit of one call, seconds.
       title: its name for people; empty is none.
       read_only: calling it changes nothing anywhere.
-      destructive: it may take away or overwrite what somebody else made. It means
-        nothing for a tool that only reads.
-      open_world: it reaches beyond what this program and its user own: the web.
-      idempotent: calling it twice does no more than once. Its author in this process
-        or the operator says so; a call whose answer was lost is then repeated.
-      cacheable: how long a result stays good, seconds; 0 is never.
-      per_npc: results differ by who asks, so they are cached per NPC.
-      min_tier: never shown below this tier, however fast it measures.
-      probe: arguments that the operator wrote down to measure it with. That is the
-        operator's word that it may be called with them at any time.
-      examples: arguments that it takes, best first, from its author.
-      on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
+      destructive: it may delete or overwrite the work of others. It has no meaning for
+        a tool that only reads.
+      open_world: it reaches beyond the data of this program and its user: the web.
+      idempotent: calling it twice does no more than once. Its author in this process or
+        the operator says so; a call whose answer was lost is then repeated.
+      cacheable: how long a result stays valid, seconds; 0 is not at all.
+      per_npc: results differ by NPC, so they are cached per NPC.
+      min_tier: the fastest tier it is shown in, however fast it is.
+      probe: arguments that the operator configured to measure it with, and thereby
+        allows it to be called with at any time.
+      examples: valid arguments, best first, from its author.
+      on_interrupt: None is the default: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
-      schedule: when a speech-to-speech model speaks of a result, if ever.
-      slow_response_threshold: what it takes so long for is said to be waited for, with
+      schedule: when a speech-to-speech model speaks of a result, if at all.
+      slow_response_threshold: seconds from which the NPC says that it has to wait, with
         ``slow_response_message`` if there is one, which may use the arguments of the
-        call as ``{placeholders}`` (A18). None leaves it to the general rule (D19).
-      environment: where it runs: the same tool, local and remote, has two
-        histories of measurements (D10); None is where the host runs.
-      round_trip: what its server takes to answer at all, seconds. The estimate while
-        nothing else is known.
-      origin: which server of that name it is from, as a short text without secrets:
-        another one has another history. Empty for tools in this process.
-      external: belongs to somebody else's server, so trust applies (D13a).
-      expose_as: the name models see, where the rule of D13 must be overruled.
-      category: what kind of tool it is, to be ranked with others of its kind; if
-        empty, its group.
+        call as ``{placeholders}``. None leaves it to the general rule.
+      environment: where it runs: the same tool, local and remote, has two histories of
+        measurements; None is where the host runs.
+      round_trip: the time its server takes to answer anything, seconds. The estimate
+        until there is a better one.
+      origin: a short text, without secrets, that identifies the server among those of
+        this name, which have histories of their own. Empty for tools in this process.
+      external: it belongs to an external server, so the trust rules apply.
+      expose_as: the name that models see, to override the naming rule.
+      category: its kind, within which tools are ranked; if empty, its group.
 
     Raises:
-      ValueError: naming the tool and what does not fit.
+      ValueError: if a value is invalid; the message names the tool and the field.
     """
 
     name: str
@@ -204,7 +203,7 @@ class ToolDefinition:
 
     @property
     def side_effects(self) -> bool:
-        """True unless the tool says that it only reads."""
+        """True unless the tool is declared as read-only."""
         return not self.read_only
 
     @property
@@ -214,7 +213,7 @@ class ToolDefinition:
 
     @property
     def interruption(self) -> OnInterrupt:
-        """The policy in force, D12a's default applied."""
+        """The policy in force, with the default applied."""
         if self.on_interrupt is not None:
             return self.on_interrupt
         return OnInterrupt.CANCEL if self.read_only else OnInterrupt.FINISH_SILENTLY
@@ -233,15 +232,16 @@ class Tool:
     """A definition and the code behind it.
 
     Args:
-      handler: takes the arguments and a `CallContext`, returns a `ToolResult`.
-        It must be safe to run many times at once and stop when cancelled.
+      handler: takes the arguments and a `CallContext`, returns a `ToolResult`. It must
+        be safe to run many times at once and stop when cancelled.
       blocking: the handler is a plain function; it runs in a worker thread.
-      function: what the author wrote, for plain calls in tests.
-      fingerprint: of what a server said of it, before the operator had a word;
-        empty is that of the definition.
-      remote: the handler calls `CallContext.sent` when its request leaves.
+      function: the author's function, for plain calls in tests.
+      fingerprint: of the tool as its server describes it, before the operator's
+        overrides; empty is that of the definition.
+      remote: the handler calls `CallContext.sent` when it sends its request.
       per_session: each session has a connection of its own to its server.
-      reads_resources: it was added to its server's tools, and reads what those link to.
+      reads_resources: it was added by this package to its server's tools, and reads
+        the resources that their answers link to.
     """
 
     definition: ToolDefinition
@@ -258,7 +258,7 @@ class Tool:
         return self.definition.key
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what the author wrote, as written: no gate, no limit, no host."""
+        """Call the author's function directly: no gate, no limit, no host."""
         if self.function is None:
             raise TypeError(f"{self.key} was not made from a function")
         return self.function(*args, **kwargs)

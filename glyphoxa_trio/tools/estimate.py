@@ -1,4 +1,4 @@
-"""How long a tool takes: one number, for its tier and for admission (D1, G23)."""
+"""The estimate of a tool's duration: one number, for its tier and for admission."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .health import degraded
 from .tier import Tier, TierLimits
 from .window import LatencyWindow
 
-ENOUGH_SAMPLES: Final = 5  # D1: then what was measured overrides what was declared
-_FASTER: Final = (Tier.FAST, Tier.STANDARD)  # and all else is DEEP
-HYSTERESIS: Final = 0.9  # D7: a faster tier is entered 10 % below its threshold
-# A call that was cut after this part of a tier's ceiling had no room in that tier: the
-# rest of the time had passed before the call was sent.
+ENOUGH_SAMPLES: Final = 5  # from here measurements override the declared duration
+_FASTER: Final = (Tier.FAST, Tier.STANDARD)  # all slower is DEEP
+HYSTERESIS: Final = 0.9  # a faster tier is entered 10 % below its threshold
+# A call that was cut after this part of a tier's ceiling had no time left in that tier:
+# the rest of the time had passed before the call was sent.
 _USED_UP: Final = 0.9
 
 
 class TierBy(StrEnum):
-    """Which statistic of the measurements is the estimate (D8, G40)."""
+    """The statistic of the measurements that is the estimate."""
 
     P50 = "p50"
     P95 = "p95"
@@ -30,39 +30,39 @@ class TierBy(StrEnum):
 
 
 class EstimateSource(StrEnum):
-    """Where an estimate comes from."""
+    """The source of an estimate."""
 
     MEASURED = "measured"
     DECLARED = "declared"
-    TRIAL = "trial"  # it is being tried out, under the turn's clock
-    UNKNOWN = "unknown"  # nothing is known, and the configuration forbids trials
+    TRIAL = "trial"  # it is being tried, under the turn's clock
+    UNKNOWN = "unknown"  # not known, and the configuration forbids trials
 
 
 class Unknown(StrEnum):
-    """What becomes of a tool with neither a declared nor a measured latency."""
+    """The treatment of a tool with neither a declared nor a measured latency."""
 
-    TRIAL = "trial"  # shown in every tier until it is measured
-    DEEP = "deep"  # shown in DEEP turns alone
+    TRIAL = "trial"  # it is shown in every tier until it is measured
+    DEEP = "deep"  # it is shown in DEEP turns alone
 
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """What a tool is reckoned to take, and where that places it. Times in seconds.
+    """The expected duration of a tool, and its tier. Times in seconds.
 
     Args:
-      seconds: the one number; for a tool on trial what its server takes to answer
-        at all, or the time after which its last call was cut.
-      tier: where it belongs, floor and degradation included.
-      source: where ``seconds`` comes from.
-      p50: measured median, also where too few samples make it the estimate.
+      seconds: the one number; for a tool on trial the time its server takes to answer
+        anything, or the time after which its last call was cut.
+      tier: its tier, minimum tier and degradation included.
+      source: the source of ``seconds``.
+      p50: measured median, even if the samples are too few to be the estimate.
       p99: likewise.
-      samples: how many latency samples there are, cut calls included.
+      samples: the number of latency samples, cut calls included.
       degraded: why the tier is one slower than it was, in words; None if healthy.
-      tier_by_number: the tier by the measured ``seconds`` alone, before floor and
+      tier_by_number: the tier by the measured ``seconds`` alone, before minimum and
         degradation, for the next estimate's ``previous``; None unless measured.
       bimodal: it has two speeds, and ``seconds`` is about the slower one.
-      next_trial: seconds of its NPCs' turns until a tool that measurement has put out
-        of their reach is tried again; None for every other tool.
+      next_trial: seconds of its NPCs' turns until a tool that is hidden because of its
+        measurements is tried again; None for every other tool.
     """
 
     seconds: float
@@ -87,14 +87,14 @@ def estimate(
     unknown: Unknown = Unknown.TRIAL,
     previous: Estimate | None = None,
 ) -> Estimate:
-    """What the tool is reckoned to take as of ``now``.
+    """Return the estimate of the tool's duration as of ``now``.
 
-    A tool of which nothing is known is on trial: the turn's clock ends its calls
-    anyway, so it is shown in every tier as if it took no longer than its server takes
-    to answer at all. A call that the clock cut moves it out of that tier, until a
-    later one ends sooner. Hysteresis holds between measurements only: the step from
-    declared or unknown to measured is new evidence, not noise, and takes the tier
-    that the number says.
+    A tool of unknown duration is on trial: the turn's clock ends its calls anyway, so
+    it is shown in every tier as if it took no longer than its server takes to answer
+    anything. A call that was cut by the clock moves it out of that tier, until a later
+    one ends sooner. Hysteresis applies between measurements only: the step from
+    declared or unknown to measured is new evidence, not noise, and takes the tier by
+    the number.
 
     Args:
       now: on the clock of the window's samples.
@@ -158,7 +158,7 @@ def _beyond(cut: float, limits: TierLimits) -> float:
 
 
 def _with_hysteresis(seconds: float, limits: TierLimits, previous: Tier | None) -> Tier:
-    """The tier of ``seconds``; one faster than ``previous`` needs a clear margin."""
+    """Return the tier; one faster than ``previous`` needs a clear margin."""
     for tier in _FASTER:
         margin = HYSTERESIS if previous is not None and tier < previous else 1.0
         if seconds <= limits.threshold(tier) * margin:

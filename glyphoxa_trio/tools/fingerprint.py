@@ -1,12 +1,12 @@
-"""What an approval was given to, as a short text that changes when it does. Pure.
+"""Fingerprints: short texts that change when an approved tool changes. Pure.
 
-A tool is approved by what a model or a person reads of it and what calling it means:
-its name, title, description, parameters, what it says that it returns, and whether it
-only reads, may destroy, reaches the open world, or may be repeated. How long it says it
-takes is not part of it; that is measured.
+A tool is approved because of what a model or a person reads of it and what calling it
+means: its name, title, description, parameters, the shape of its result, and whether it
+only reads, may destroy, reaches the open world, or may be repeated. Its declared
+duration is not part of it; that is measured.
 
-Behind the fingerprint, in the lines below, stands what it was taken of, so that who is
-asked again can be shown what has become different (`difference`).
+The lines below the fingerprint are the fields that it was computed from, so that a
+person who is asked again can be shown what has changed (`difference`).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from typing import Any, Final
 from .definition import ToolDefinition
 from .schema import BadSchema
 
-# Whoever changes what is hashed changes this, too, so that a change of ours can be
-# told from one of a server's.
+# Change this together with what is hashed, so that a change of ours can be told from
+# one of a server's.
 _KIND: Final = "3"
 
-# Lists of a JSON schema that are sets: some servers shuffle them at every start.
+# Lists of a JSON schema that are sets: some servers reorder them at every start.
 _SETS: Final = ("required", "enum", "type")
 
-LONGEST: Final = 16_384  # characters of what it was taken of that are kept
+LONGEST: Final = 16_384  # characters of the fields that are kept
 _HINTS: Final = (
     *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"),
 )
-_AS_TEXT: Final = json.JSONEncoder()  # one for all: to make one takes a while
-_MOST_LINES: Final = 200  # of a difference that is shown
+_AS_TEXT: Final = json.JSONEncoder()  # one for all, since making one takes a while
+_MOST_LINES: Final = 200  # of a difference
 
 
 def fingerprint(
     definition: ToolDefinition, stated: Mapping[str, Any] | None = None
 ) -> str:
-    """The fingerprint of a definition: the same for the same meaning, always.
+    """Return the fingerprint of a definition; equal meanings have equal ones.
 
-    For a server's tool this should be the definition as the server gave it: what
-    the operator overrides is the operator's own and needs no approval.
+    For a server's tool this should be the definition as the server gave it: the
+    operator's own overrides need no approval.
 
     Args:
-      stated: the tool as its server lists it, for what a definition has no field for.
+      stated: the tool as its server lists it, for fields that a definition lacks.
 
     Raises:
-      BadSchema: if the parameters are nested too deep to be written down.
+      BadSchema: if the parameters are nested too deep to be serialised.
     """
     meaning = {
         "name": definition.name,
@@ -60,18 +60,18 @@ def fingerprint(
         **_beside(definition, stated or {}),
     }
     try:
-        # As ASCII: a name may hold half of a surrogate pair, which UTF-8 cannot.
+        # As ASCII: a name may hold half of a surrogate pair, which UTF-8 cannot encode.
         plain = json.loads(json.dumps(meaning, default=dict), object_hook=_unordered)
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError) as error:
-        said = f"{definition.key}: its parameters cannot be written down: {error}"
+        said = f"{definition.key}: its parameters cannot be serialised: {error}"
         raise BadSchema(said) from None
     print_ = f"{_KIND}:{hashlib.sha256(text.encode()).hexdigest()}"
     return f"{print_}\n{_short(plain)}"
 
 
 def _short(meaning: dict[str, Any]) -> str:
-    """The text of a meaning, without its largest parts if it would be too long."""
+    """Return the fields as text, without the largest ones if it is too long."""
     kept = dict(meaning)
     for part in ("returns", "parameters", "description", "hints", "title", "name"):
         text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
@@ -82,7 +82,7 @@ def _short(meaning: dict[str, Any]) -> str:
 
 
 def _beside(definition: ToolDefinition, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The title, the hints as they are written, and what a result looks like."""
+    """Return the title, the hints as stated, and the schema of the result."""
     hints = stated.get("annotations")
     said = hints if isinstance(hints, Mapping) else {}
     return {
@@ -93,15 +93,15 @@ def _beside(definition: ToolDefinition, stated: Mapping[str, Any]) -> dict[str, 
 
 
 def first_line(fingerprint: str) -> str:
-    """The fingerprint without what it was taken of: a text to compare and to send."""
+    """Return the fingerprint alone, without its fields, to compare and to send."""
     return fingerprint.partition("\n")[0]
 
 
 def stated_lines(fingerprint: str, *only: str) -> list[str] | None:
-    """What a fingerprint was taken of, as lines for people; None if it is not kept.
+    """Return the fields of a fingerprint, as lines for people; None if not kept.
 
     Args:
-      only: the parts to list; none is all.
+      only: the fields to list; none is all.
     """
     try:
         said = json.loads(fingerprint.partition("\n")[2])
@@ -122,8 +122,8 @@ def stated_lines(fingerprint: str, *only: str) -> list[str] | None:
 
 
 def difference(before: str, now: str) -> list[str]:
-    """What became different from one fingerprint to another, as lines that begin with
-    ``-`` and ``+``; empty if what one of them was taken of is not kept."""
+    """Return how two fingerprints differ, as lines that begin with ``-`` and ``+``;
+    empty if the fields of one of them are not kept."""
     old, new = stated_lines(before), stated_lines(now)
     if old is None or new is None:
         return []

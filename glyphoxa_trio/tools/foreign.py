@@ -1,9 +1,9 @@
-"""What a handler of this process returns, as a result that is ours. Pure.
+"""The conversion of a handler's return value to a result of our own types. Pure.
 
-What it returns may be anything: an object that fails when it is compared, a mapping
-that has no end, a list that holds itself. So it is copied once, where the tool's own
-time pays for it, by the methods of the types that JSON has and by no method of its own.
-Nothing of the tool's is kept: what it changes later changes no result.
+A handler may return anything: an object that fails when it is compared, a mapping
+without an end, a list that contains itself. So the value is copied once, at the expense
+of the tool's own time, by the methods of the JSON types and by no method of its own.
+No object of the tool is kept: a later change to it does not change the result.
 
     result("two coins").text                      == ("two coins",)
     result({"gold": (1, 2), 3: None}).structured  == {"gold": [1, 2], "3": None}
@@ -20,20 +20,20 @@ from .outcome import Media, ToolResult
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-# A result may have so much at all. What a model is told of it is much less.
+# The limits of a result. A model is told much less of it.
 MOST_VALUES: Final = 200_000
 MOST_BYTES: Final = 16 << 20
 MOST_LAYERS: Final = 100
-_COMMON: Final = 1 << 62  # smaller whole numbers need no second look
-_MOST_BITS: Final = 14_000  # of a whole number: more digits than this are no number
+_COMMON: Final = 1 << 62  # smaller whole numbers need no check
+_MOST_BITS: Final = 14_000  # of a whole number; a larger one is refused
 
 
 def result(value: object) -> ToolResult:
-    """What a handler returned, as `ToolResult.of` reads it, copied and bounded.
+    """Return a handler's value as `ToolResult.of` would, copied and bounded.
 
     Raises:
       TypeError: if it cannot be written as JSON.
-      ValueError: the same, or it is too much; naming the bound.
+      ValueError: likewise, or if it is too large; the message names the limit.
     """
     kind = type(value)
     if value is None:
@@ -60,17 +60,17 @@ def makes_results(handler: H) -> H:
 
 
 def makes(handler: Any) -> bool:
-    """Whether it is marked so."""
+    """Return True if `makes_results` has marked the handler."""
     return getattr(handler, "makes_results", False) is True
 
 
 def received(handler: Any, value: Any) -> ToolResult:
-    """What ``handler`` returned, as ours; copied, unless that is done."""
+    """Return a handler's value as a result, copied unless the handler copied it."""
     return value if makes(handler) and type(value) is ToolResult else result(value)
 
 
 class _Copying:
-    """One value on its way, and how much of it came by."""
+    """The copying of one value, with the counts of what it has copied."""
 
     __slots__ = ("bytes", "values")
 
@@ -91,7 +91,7 @@ class _Copying:
         return Media(self.text(value.mime), value.data)
 
     def copy(self, value: Any, layer: int) -> Any:
-        """The same in plain dicts, lists, texts and numbers."""
+        """Return a copy in plain dicts, lists, texts and numbers."""
         kind = type(value)
         if kind is str:
             self.bytes += len(value)
@@ -122,7 +122,7 @@ class _Copying:
         return copied
 
     def _other(self, kind: type, value: Any, layer: int) -> Any:
-        """A value of a rarer type, or of one that somebody derived."""
+        """Copy a value of a rarer type, or of a subclass."""
         if issubclass(kind, str):
             return self.text(value)
         if issubclass(kind, int):
@@ -143,7 +143,7 @@ class _Copying:
         return int.__int__(value)
 
     def _key(self, key: Any) -> str:
-        """As `json.dumps` writes it."""
+        """Return a key as `json.dumps` writes it."""
         if type(key) is str:
             self.bytes += len(key)
             return key

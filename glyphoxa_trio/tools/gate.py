@@ -1,8 +1,8 @@
-"""The one gate: `refusal` decides what is shown to a model and what may run (D5).
+"""The gate: `refusal` decides which tools a model is shown and which calls may run.
 
-It is asked when tools are shown and again when a call arrives, with whatever is
-true at that moment. There is no other way in. Above 300 lines, because all that is
-refused, and in which order, is read in one place.
+It is asked when tools are shown and again when a call arrives, each time with the state
+of that moment. No call bypasses it. Above 300 lines, because all refusals, and their
+order, are read in one place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tier import Tier
 
 
 class TrustMode(StrEnum):
-    """Whether somebody else's tools may run without being asked about (D13a)."""
+    """The rule for tools of external servers: with approval, or without."""
 
     LIMITED = "limited"
     FULL = "full"
@@ -32,15 +32,14 @@ class TrustMode(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Grant:
-    """What one NPC may use: the names and patterns written down for it.
+    """The tools that one NPC may use: the names and patterns configured for it.
 
     Args:
       tools: exposed names, canonical keys, globs of either, or whole groups.
       allow_tools: external tools that need no approval under `TrustMode.LIMITED`.
-      approver: somebody can be asked about the others.
-      also: another grant that has to permit it too: what a running turn keeps of
-        its own when its NPC is granted less (D16).
-    """
+      approver: a person can be asked to approve the others.
+      also: another grant that has to permit it too: a running turn keeps its old grant
+        when its NPC is granted less."""
 
     npc: str = ""
     tools: tuple[str, ...] = ()
@@ -51,19 +50,19 @@ class Grant:
 
     @property
     def trusts_fully(self) -> bool:
-        """True if nothing had to be approved, so that nothing can be held back."""
+        """True if no tool needs an approval, so that none can be held back."""
         return self.trust is TrustMode.FULL and (
             self.also is None or self.also.trusts_fully
         )
 
     def covers(self, definition: ToolDefinition, exposed: str) -> bool:
-        """True if the tool is on the NPC's list."""
+        """Return True if the tool is on the NPC's list."""
         if self.also is not None and not self.also.covers(definition, exposed):
             return False
         return _matches_any(self.tools, _Named(definition, exposed))
 
     def approves(self, definition: ToolDefinition, exposed: str) -> bool:
-        """True if the tool may run without asking: ours, trusted, or named in full."""
+        """Return True if it may run without asking: ours, trusted, named in full."""
         if self.also is not None and not self.also.approves(definition, exposed):
             return False
         if not definition.external or self.trust is TrustMode.FULL:
@@ -75,11 +74,11 @@ class Grant:
 
 
 EVERYTHING: Final = Grant(npc="", tools=("*", "*.*"), trust=TrustMode.FULL)
-"""The operator's own grant: no NPC has it."""
+"""The operator's own grant; no NPC has it."""
 
 
 class Availability(StrEnum):
-    """Whether a tool's server can be asked at all."""
+    """The state of a tool's server."""
 
     READY = "ready"
     RESTARTING = "restarting"  # stays visible; a call waits inside its deadline
@@ -88,14 +87,14 @@ class Availability(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Candidate:
-    """A tool as it stands at this moment.
+    """A tool at this moment, as the gate sees it.
 
-    ``obstacle`` says in words why it cannot be called right now, if it cannot:
-    an open breaker, earlier calls that do not stop. ``changed``: it is not the
-    tool any more that was approved. ``agreed``: a person approved it as it is.
-    ``starts_in``: seconds until its server can answer, for a tool that is to be called;
-    a tool that is only to be shown has 0, and stays visible while its server starts.
-    ``held``: its code holds the event loop too often, so it may not be called.
+    ``obstacle`` is the reason, in words, why it cannot be called right now, if any: an
+    open breaker, or earlier calls that do not stop. ``changed``: it has changed since
+    it was approved. ``agreed``: a person approved it as it is. ``starts_in``: seconds
+    until its server can answer, for a tool that is to be called; a tool that is only to
+    be shown has 0, and stays visible while its server starts. ``held``: its code blocks
+    the event loop too often, so it may not be called.
     """
 
     definition: ToolDefinition
@@ -110,7 +109,7 @@ class Candidate:
 
 
 class Reason(StrEnum):
-    """Why a tool is not shown, or a call not run."""
+    """The reason why a tool is not shown, or a call not run."""
 
     UNKNOWN = "unknown"
     NOT_GRANTED = "not_granted"
@@ -138,9 +137,9 @@ _STATUS: Final = {
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A no, in words for the model (``text``) and for the operator (``remedy``).
+    """A refusal, in words for the model (``text``) and the operator (``remedy``).
 
-    ``data`` is what the model needs to do better, such as a schema.
+    ``data`` is what the model needs to correct its call, such as a schema.
     """
 
     reason: Reason
@@ -150,7 +149,7 @@ class Refusal:
 
     @property
     def status(self) -> Status:
-        """What becomes of a call that is refused so."""
+        """The status of a call that is refused for this reason."""
         return _STATUS.get(self.reason, Status.DENIED)
 
 
@@ -162,12 +161,12 @@ def refusal(
     remaining: float,
     approved: bool = False,
 ) -> Refusal | None:
-    """Why this tool may not be shown or run, or None if it may.
+    """Return why this tool may not be shown or run; None if it may.
 
     Args:
       tier: the effective tier of the turn.
-      remaining: what is left of the turn's tool budget, seconds.
-      approved: the approver has said yes to this very call.
+      remaining: the rest of the turn's tool budget, seconds.
+      approved: the approver has approved this very call.
     """
     definition, estimate = candidate.definition, candidate.estimate
     name = candidate.exposed
@@ -178,7 +177,7 @@ def refusal(
             remedy=f"add {definition.key!r} to the NPC's tools",
         )
     if candidate.changed and not grant.trusts_fully:
-        # Nor does a yes to one call help: who said it did not see the change.
+        # An approval of one call does not help: the approver did not see the change.
         return Refusal(
             reason=Reason.CHANGED,
             text=f"{name} has changed since it was approved, and is held back",
@@ -193,7 +192,7 @@ def refusal(
             return Refusal(
                 reason=Reason.NOT_TRUSTED, text=f"{name} is not allowed", remedy=remedy
             )
-        if tier is Tier.FAST:  # asking somebody does not fit a FAST turn
+        if tier is Tier.FAST:  # asking a person does not fit a FAST turn
             return Refusal(
                 reason=Reason.NEEDS_APPROVAL,
                 text=f"{name} needs an approval, which a fast turn has no time for",
@@ -216,7 +215,7 @@ def refusal(
         minutes = minutes_to_trial(candidate.held.next_trial)
         return Refusal(
             reason=Reason.HOLDS_LOOP,
-            text=f"{name} cannot be used now: it has kept everybody waiting",
+            text=f"{name} cannot be used now: it has blocked everything else",
             remedy=(
                 f"{candidate.held.text}: {REMEDY}; as it is, it is tried again after"
                 f" about {minutes} min of talk"
@@ -245,7 +244,7 @@ def refusal(
 
 
 def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
-    """Why a tool is in its tier and in no faster one, for people."""
+    """Return why a tool is in its tier and in no faster one, for people."""
     if estimate.degraded:
         return f"it is degraded ({estimate.degraded})"
     if definition.min_tier is estimate.tier and estimate.tier > Tier.FAST:
@@ -253,7 +252,7 @@ def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
     took = in_ms(estimate.seconds)
     match estimate.source:
         case EstimateSource.UNKNOWN:
-            return "nobody knows how long it takes, and calibration.unknown is deep"
+            return "its duration is not known, and calibration.unknown is deep"
         case EstimateSource.DECLARED:
             return f"it declares {took}"
         case EstimateSource.TRIAL:
@@ -263,7 +262,7 @@ def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
 
 
 def minutes_to_trial(seconds: float) -> int:
-    """Until a hidden tool is tried again, in whole minutes; at least one."""
+    """Return the time to a hidden tool's trial in whole minutes; at least one."""
     return max(1, round(seconds / 60))
 
 
@@ -273,13 +272,13 @@ def _tier_remedy(definition: ToolDefinition, estimate: Estimate) -> str:
     why = why_slow(definition, estimate)
     if estimate.source is EstimateSource.UNKNOWN:
         return f"{why}: measure it with glyphoxa calibrate CONFIG {definition.key}"
-    # Not every NPC has such turns, and the gate does not know whose turn it is.
+    # Not every NPC has such turns, and the gate does not know the NPC's budget.
     way = f"a {estimate.tier} turn has room for it, if the NPC's budget_tier allows one"
     return f"{why}: {way}"
 
 
 def _next_trial(estimate: Estimate) -> str:
-    """When a tool that measurement has put out of reach is tried again."""
+    """Return when a tool that its measurements hide is tried again; or nothing."""
     if estimate.next_trial is None:
         return ""
     why = estimate.degraded or f"its last calls took about {in_ms(estimate.seconds)}"
@@ -289,7 +288,7 @@ def _next_trial(estimate: Estimate) -> str:
 
 @attrs.frozen
 class _Named:
-    """What the patterns look at: makes a definition, which holds a schema, a key."""
+    """The names of a tool, as a hashable key: a definition holds a schema."""
 
     definition: ToolDefinition = attrs.field(eq=False)
     exposed: str
@@ -299,7 +298,7 @@ class _Named:
         object.__setattr__(self, "key", self.definition.key)
 
 
-# Every call asks, and the answers change only with the configuration.
+# Every call needs this, and the answers change only with the configuration.
 @lru_cache(maxsize=16_384)
 def _matches_any(patterns: tuple[str, ...], named: _Named) -> bool:
     return any(matches(p, named.definition, named.exposed) for p in patterns)

@@ -1,7 +1,7 @@
-"""When a tool counts as degraded, from what its window remembers (D7, G24).
+"""The rules by which a tool counts as degraded, from the samples in its window.
 
-There is no state here and nothing to reset: a tool recovers as its window rolls,
-as its failures expire, or at once when its breaker closes and the window starts
+There is no state here and nothing to reset: a tool recovers as newer samples replace
+its failures, as these expire, or at once when its breaker closes and the window starts
 health anew.
 """
 
@@ -11,26 +11,25 @@ from typing import Final
 
 from .window import LatencyWindow, SampleKind
 
-ENOUGH_SAMPLES: Final = 10  # fewer say nothing of a rate
+ENOUGH_SAMPLES: Final = 10  # fewer give no rate
 LATEST: Final = 10
 TOO_OFTEN_AT_LIMIT: Final = 5  # of the latest
-_SICK_FROM: Final = 4  # more than 30 % of ten; with fewer no rule can hold
+_SICK_FROM: Final = 4  # more than 30 % of ten; with fewer failures no rule applies
 
-# Every call asks about a hundred samples, and a property costs a call each.
+# Every call checks about a hundred samples, and a property costs a call for each.
 _FAILURES: Final = tuple(kind for kind in SampleKind if kind.is_failure)
 
 
 def degraded(window: LatencyWindow, now: float) -> str | None:
-    """Why the tool is degraded, in words for people; None while it is healthy.
+    """Return why the tool is degraded, in words for people; None while it is healthy.
 
-    Degraded is: five of the latest ten calls ran into the tool's own limit (five
-    are enough, ten need not have been made), or more than 30 % of at least ten
-    calls failed, or the tool said no to the latest ten calls with different
-    arguments. Calls cut by the turn and probes do not count, neither as failures nor
-    as calls.
+    It is degraded if five of the latest ten calls reached the tool's own limit (five
+    calls are enough for that), or more than 30 % of at least ten calls failed, or the
+    tool reported an error for the latest ten calls with different arguments. Calls cut
+    by the turn and probes do not count, neither as failures nor as calls.
     """
     latest_ok = window.latest is None or window.latest.kind is SampleKind.OK
-    # The usual case, on every call's way.
+    # The usual case, which every call takes.
     if latest_ok and window.failures < _SICK_FROM:
         return None
     if not latest_ok and _says_no_to_everything(window, now):
@@ -49,11 +48,11 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
 
 
 def _says_no_to_everything(window: LatencyWindow, now: float) -> bool:
-    """True if no call went well lately, and those had enough different arguments.
+    """Return True if no recent call succeeded, with enough different arguments.
 
-    Servers built on the SDK answer each exception of theirs with an error result, so a
-    broken one says no to every call. "Not found" is a no as well: an ordinary one, and
-    to the same question it may come any number of times.
+    Servers built on the SDK answer each of their exceptions with an error result, so a
+    broken one returns an error for every call. "Not found" is such an error too, but an
+    ordinary one, and the same question may get it any number of times.
     """
     asked: set[int | None] = set()
     for sample in reversed(window.health_samples(now)):

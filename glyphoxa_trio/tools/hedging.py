@@ -1,15 +1,14 @@
-"""When a second server is asked as well: the rules and the budget of hedging. Pure.
+"""The rules and the budget of hedging: when a second server is asked as well. Pure.
 
-Most of what makes a turn late is not a slow tool but a slow call: one in fifty that
-waits for a lock, a collector of garbage, a cold cache. If another server has the same
-to say, it is cheaper to ask it as well than to wait: once a call has taken longer than
-95 of 100 before it, a second attempt starts there, and the first answer counts. That
-is at most one call in twenty more, and `HedgeBudget` sees to it on days when everything
-is slow.
+Most turns are late because of a slow call, not of a slow tool: one call in fifty waits
+for a lock, a garbage collector, a cold cache. If another server can give the same
+answer, asking it as well is cheaper than waiting: once a call has taken longer than 95
+of 100 before it, a second attempt starts there, and the first answer counts. That is at
+most one more call in twenty; `HedgeBudget` enforces it when everything is slow.
 
-Only what changes nothing is asked twice (D12). An idempotent write is not enough: it
+Only tools that change nothing are called twice. An idempotent write is not enough: it
 may be repeated where it was made, but at another server it is another write, and the
-one that loses is cut with its effect unknown.
+slower of the two is cancelled with its effect unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import attrs
 from .arguments import canonical
 from .definition import Tool
 
-_WINDOW: Final = 100  # D7: a window has no more samples than that
+_WINDOW: Final = 100  # samples in a window
 
 
 def _a_share(_: Any, __: attrs.Attribute[float], value: float) -> None:
@@ -33,7 +32,7 @@ def _a_share(_: Any, __: attrs.Attribute[float], value: float) -> None:
 
 def _samples(_: Any, __: attrs.Attribute[int], value: int) -> None:
     if not 1 <= value <= _WINDOW:
-        raise ValueError(f"must be 1 to {_WINDOW}, so many are kept")
+        raise ValueError(f"must be 1 to {_WINDOW}, the number of samples kept")
 
 
 def _groups(
@@ -52,17 +51,17 @@ def _groups(
 
 @attrs.frozen(kw_only=True)
 class HedgingRules:
-    """Who may be asked as well, after what is known, and how often.
+    """The servers that may be asked as well, the samples needed, and the budget.
 
     Args:
-      replicas: groups of servers that answer for each other, because they read the
-        same. That has to be said: one program that was started twice, with two
-        sets of data, looks just like it.
+      replicas: groups of servers that answer for each other, because they read the same
+        data. The operator has to say so: one program that was started twice, with two
+        sets of data, looks the same.
       extra_calls: second attempts, as a share of a tool's calls.
-      min_samples: a tool that was measured less often has no p95 worth the name.
+      min_samples: the samples that a tool must have for a reliable p95.
 
     Raises:
-      ValueError: saying what does not fit.
+      ValueError: the message says which value is wrong.
     """
 
     enabled: bool = False
@@ -75,7 +74,7 @@ class HedgingRules:
             raise ValueError("enabled, but replicas names no servers")
 
     def partners(self, group: str) -> Iterator[str]:
-        """The servers that may answer for ``group``, if hedging is on."""
+        """Yield the servers that may answer for ``group``, if hedging is on."""
         if self.enabled:
             for names in self.replicas:
                 if group in names:
@@ -86,31 +85,31 @@ NO_HEDGING: Final = HedgingRules()
 
 
 def hedgeable(tool: Tool) -> bool:
-    """Whether a call of it may be one of two: it changes nothing, and stops when it
-    is cancelled, which a thread does not.
+    """Return True if a call of it may be one of two: it changes nothing, and stops
+    when it is cancelled, which a thread does not.
     """
     return not tool.definition.side_effects and not tool.blocking
 
 
 def may_stand_in(other: Tool, tool: Tool) -> bool:
-    """Whether ``other`` takes the same call: the same own name and input schema."""
+    """Return True if ``other`` takes the same call: same own name and schema."""
     mine, its = tool.definition, other.definition
     if mine.name != its.name or not hedgeable(other):
         return False
     try:
         return canonical(dict(mine.parameters)) == canonical(dict(its.parameters))
-    except (TypeError, ValueError, RecursionError):  # it is no JSON, so who knows
+    except (TypeError, ValueError, RecursionError):  # not JSON, so not comparable
         return False
 
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class HedgeBudget:
-    """So many second attempts, at most, as a share of one tool's calls.
+    """A budget of second attempts, as a share of one tool's calls.
 
-    A call earns ``extra_calls`` of a second attempt, and there is nothing on credit:
-    of the first n calls at most that share is made twice. Earnings of ``span`` calls
-    (and at least one attempt) can be saved, so that however many calls went well
-    before, n bad ones on end cost at most ``extra_calls * (n + span)`` more.
+    A call earns ``extra_calls`` of a second attempt, and there is no credit: of the
+    first n calls at most that share is made twice. Earnings of ``span`` calls (and at
+    least one attempt) can be saved, so that n bad calls in a row cost at most
+    ``extra_calls * (n + span)`` more, however many calls went well before.
 
     Counted in integers, exactly.
     """
@@ -125,7 +124,7 @@ class HedgeBudget:
         self._earned, self._price = self.extra_calls.as_integer_ratio()
 
     def called(self) -> None:
-        """A first attempt of the tool began."""
+        """Count a first attempt of the tool."""
         most = max(self._price, self.span * self._earned)
         self._saved = min(most, self._saved + self._earned)
 

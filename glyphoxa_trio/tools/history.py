@@ -1,7 +1,7 @@
-"""What was measured of a tool, as it outlives a process. Pure (D7, D10, G25).
+"""Samples of a tool, converted to be kept between processes and back. Pure.
 
-Inside a run a sample has the run's clock, which means nothing to the next one. So
-what is kept has the time of day; back in a run, its age counts from now.
+In a run, a sample has a time on the run's clock, which is of no use to the next run. So
+a kept sample has the time of day; loaded again, its age counts from now.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import attrs
 
 from .window import Sample, SampleKind
 
-# What is from the future by less than this was measured just now, by a clock that
-# was put right since, seconds. Beyond that nobody knows how old it is.
+# A sample from the future by less than this counts as taken now, by a clock that has
+# been corrected since. The age of one beyond that is not known. Seconds.
 ASKEW: Final = 300.0
 
 
 class ToolPlace(NamedTuple):
-    """Which tool, and where it runs: what has one history of measurements.
+    """A tool and the place where it runs, which together have one history.
 
     A tuple, since windows are looked up by it on every call.
 
     Args:
       environment: configured, or derived from where it runs.
-      origin: which of the servers that have that name; empty for tools in this
+      origin: identifies the server among those of that name; empty for tools in this
         process.
       key: the canonical key, with the server's or group's name.
     """
@@ -47,7 +47,7 @@ class Measured:
 
 
 def kept(place: ToolPlace, sample: Sample, *, now: float, today: float) -> Measured:
-    """A sample for later runs. ``now`` and ``today`` are one moment on two clocks."""
+    """Convert a sample for later runs. ``now`` and ``today`` are one moment."""
     return Measured(
         place,
         sample.kind,
@@ -60,10 +60,10 @@ def kept(place: ToolPlace, sample: Sample, *, now: float, today: float) -> Measu
 def recalled(
     measured: Measured, *, now: float, today: float, expiry: float
 ) -> Sample | None:
-    """What an earlier run measured, for this one; None if that is too long ago.
+    """Convert a sample of an earlier run for this one; None if it is too old.
 
-    A clock that was put back makes nothing immortal: what seems to be from the
-    future by more than `ASKEW` is not believed.
+    A clock that was set back does not keep samples for ever: one from the future by
+    more than `ASKEW` is dropped.
     """
     age = today - measured.when
     if math.isnan(age) or not -ASKEW <= age < expiry:

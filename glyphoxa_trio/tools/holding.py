@@ -1,9 +1,9 @@
-"""What becomes of a tool of this process whose code holds the event loop. Pure.
+"""The refusal of a tool of this process whose code blocks the event loop. Pure.
 
-After `STRIKES` such calls within `WITHIN` it is refused: while it runs no deadline is
-kept, so it takes from everybody. It gets the way back that slow tools have
+After `STRIKES` such calls within `WITHIN` it is refused, since no deadline is kept
+while it blocks, at the cost of all NPCs. It is readmitted like slow tools
 (`readmission`): after 1, 2 and then every 4 minutes of its NPCs' turns it is shown for
-one call, and one that ends without holding the loop brings it back. If it is refused
+one call, and one that ends without blocking the loop readmits it. If it is refused
 again within an hour of that, it needs twice as many.
 """
 
@@ -32,7 +32,7 @@ REMEDY: Final = (
 
 @attrs.frozen(kw_only=True)
 class HeldTool:
-    """Why a tool is refused, and in how many seconds of talk it is tried again."""
+    """The reason why a tool is refused, and the seconds of turns until its trial."""
 
     place: str
     seconds: float
@@ -49,7 +49,7 @@ class HeldTool:
 
 @attrs.define
 class Holding:
-    """What is remembered of one tool. Moments and times in seconds."""
+    """The calls of one tool that blocked the loop. All times in seconds."""
 
     _held_at: deque[float] = attrs.field(
         factory=lambda: deque(maxlen=STRIKES), init=False
@@ -61,8 +61,8 @@ class Holding:
     _seconds: float = attrs.field(default=0.0, init=False)
 
     def held(self, now: float, place: str, seconds: float) -> bool:
-        """A call of it has held the loop. Returns whether it is refused from now on,
-        and was not before."""
+        """Record that a call has blocked the loop. Return True if the tool is refused
+        from now on, and was not before."""
         self._place, self._seconds = place, seconds
         if self._back is not None:
             self._back.judge(good=False)
@@ -78,7 +78,7 @@ class Holding:
         return True
 
     def refused(self) -> HeldTool | None:
-        """Why it may not be called now, if it may not."""
+        """Return why it may not be called now; None if it may."""
         if self._back is None or self._back.open:
             return None
         return HeldTool(
@@ -86,20 +86,20 @@ class Holding:
         )
 
     def wait(self, seconds: float) -> None:
-        """Its NPCs had so many seconds of turns without it."""
+        """Count seconds of its NPCs' turns without it."""
         if self._back is not None:
             self._back.wait(seconds)
 
     def begun(self) -> bool:
-        """A call of it begins; True if that is the one for which it was shown."""
+        """Note that a call starts; return True if it is the trial."""
         if self._back is None or not self._back.open:
             return False
         self._back.called()
         return True
 
     def ended(self, now: float, *, well: bool | None) -> None:
-        """The call of which `begun` said True has ended by itself, without holding the
-        loop (None: it was cut before that could be known)."""
+        """Note that the trial has ended by itself, without blocking the loop (None: it
+        was cut before that could be known)."""
         if self._back is None:
             return
         if well is None:

@@ -1,4 +1,4 @@
-"""Arguments made up from a schema, so that a tool can be probed (D9)."""
+"""Arguments that are generated from a schema, so that a tool can be probed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FORMATS: Final = {
     "uri": "https://example.org/",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
-# Which type a schema without one is likely to mean.
+# Keywords from which the type of a schema without one is guessed.
 _HINTS: Final = {
     "object": {"properties", "required", "additionalProperties", "minProperties"},
     "array": {"items", "prefixItems", "minItems", "uniqueItems"},
@@ -38,7 +38,7 @@ _HINTS: Final = {
     "boolean": set[str](),
     "null": set[str](),
 }
-# What making a value costs, and compiling a part of the schema, in looks at values.
+# The cost of making a value, and of compiling a subschema, in visits of values.
 _GUESS: Final = 500
 _COMPILED: Final = 2_000
 _LONGEST: Final = 2**16  # characters
@@ -46,24 +46,24 @@ _TRIES: Final = 16  # lengths of a string, steps of a number, pairs of branches
 
 
 class _TooLong(Exception):
-    """Too much was tried."""
+    """The generation has taken too many steps."""
 
 
 class NoInstance(GlyphoxaError):
-    """No arguments could be made up; the tool needs configured probe arguments."""
+    """No arguments could be generated; the tool needs configured probe arguments."""
 
 
 def minimal_instance(
     parameters: Mapping[str, Any], *, foreign: bool = False
 ) -> dict[str, Any]:
-    """Small arguments that the schema accepts, for probes (D9).
+    """Return small arguments that the schema accepts, for probes.
 
-    At every place, in this order: ``default``, ``examples``, ``const``,
-    ``enum``, then the least of its type. Patterns are met only if one letter
-    or digit, repeated, meets them; those of a foreign schema are not looked at.
+    At every place, in this order: ``default``, ``examples``, ``const``, ``enum``, then
+    the least value of its type. Patterns are met only if one letter or digit, repeated,
+    meets them; those of a foreign schema are ignored.
 
     Raises:
-      NoInstance: if nothing that was tried is valid.
+      NoInstance: if no value that was tried is valid.
       BadSchema: see `ArgumentSchema.warm`.
     """
     checked = ArgumentSchema(parameters, foreign).compiled()
@@ -73,7 +73,7 @@ def minimal_instance(
             return load(canonical(guess))  # a copy, and within the bounds of a call
     except _TooLong:
         raise NoInstance("the schema takes too long to satisfy") from None
-    except Exception as error:  # border: the schema is other people's
+    except Exception as error:  # border: the schema is foreign
         said = f"{type(error).__name__}: {cut(str(error), 200)}"
         raise NoInstance(said) from error
     raise NoInstance("nothing that was tried satisfies the schema")
@@ -81,7 +81,7 @@ def minimal_instance(
 
 @attrs.define(eq=False)
 class _Maker:
-    """Makes values for a schema: what it says itself first, then the least."""
+    """A generator of values for a schema: its own values first, then the least."""
 
     checked: Compiled
     left: int = BUDGET
@@ -90,7 +90,7 @@ class _Maker:
     )
 
     def valid(self, schema: Any, open_refs: frozenset[str]) -> Iterator[Any]:
-        """The values made that the schema does accept."""
+        """Yield the generated values that the schema accepts."""
         if schema is False:
             return
         schema = {} if schema is True else schema
@@ -105,7 +105,7 @@ class _Maker:
         self._spend(work * values_in(guess, BUDGET // work))
         if schema is self.checked.schema:
             return self.checked.validator.is_valid(guess)
-        # Beside each validator its schema, so that no other gets its identity.
+        # The schema is kept beside its validator, so that its identity is not reused.
         known = self._validators.get(id(schema))
         if known is None:
             self._spend(_COMPILED)
@@ -130,7 +130,7 @@ class _Maker:
         elif "enum" in schema:
             yield from schema["enum"]
         elif "$ref" in schema:
-            # A reference inside itself is left to another alternative.
+            # A reference inside itself is left to other alternatives.
             reference, rest = schema["$ref"], _but(schema, "$ref")
             if reference not in open_refs:
                 target = self._local(reference)
@@ -208,7 +208,7 @@ class _Maker:
 
     def _local(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
-            return {}  # an anchor or a dialect: any value may do, the check tells
+            return {}  # an anchor or a dialect: try any value, the check decides
         found = self.checked.schema
         for step in unquote(reference[1:]).split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
@@ -232,7 +232,7 @@ def _strings(schema: dict[str, Any]) -> Iterator[str]:
     least = schema.get("minLength", 0)
     if least > _LONGEST:
         return
-    # Not the empty string first: many tools accept it and then refuse it.
+    # Not the empty string first: many schemas accept it, but their tools do not.
     lengths = range(max(int(least), 1), max(int(least), 1) + _TRIES)
     letters = "aA01" if "pattern" in schema else "a"
     yield from (letter * length for length, letter in product(lengths, letters))
@@ -268,7 +268,7 @@ def _but(schema: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _merged(one: Any, other: Any) -> dict[str, Any]:
-    """Both at once, as far as keywords can be joined; the check comes later."""
+    """Join two schemas, as far as keywords can be joined; the check comes later."""
     one = one if isinstance(one, dict) else {}
     other = other if isinstance(other, dict) else {}
     joined = {**one, **other}

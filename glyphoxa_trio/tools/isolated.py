@@ -1,12 +1,12 @@
-"""Handlers in processes of their own: ``@tool(isolated=True)``.
+"""Handlers that run in processes of their own: ``@tool(isolated=True)``.
 
-For code that cannot be stopped: that computes without an end, keeps the interpreter to
-itself, or crashes it. The process imports the function's module and calls it there; at
-the end of the call's time it is killed. A crash, an endless loop, an `os._exit` costs
-one call, and the next one gets another process.
+They are for code that cannot be stopped otherwise: that computes without end, holds the
+interpreter, or crashes it. The process imports the function's module and calls it
+there; at the end of the call's time it is killed. A crash, an endless loop or an
+`os._exit` costs one call, and the next one gets another process.
 
-Arguments and results travel as JSON, pictures as bytes. Of the `CallContext` travels
-who asks, and how much time is left.
+Arguments and results travel as JSON, pictures as bytes. Of the `CallContext`, the names
+and ids of the caller and the remaining times travel too.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from .definition import CallContext, Tool, ToolError, ToolUnavailable
 from .outcome import Media, ToolResult
 from .signature import called_here
 
-MOST_AT_ONCE: Final = 2  # processes of one tool
+MOST_AT_ONCE: Final = 2  # processes for one tool
 MEMORY: Final = 2 << 30  # bytes of address space of each
-# Data of one answer, bytes: it is read on the loop. Media come beside it.
+# Limit of an answer's data, in bytes: the loop reads it. Media are not included.
 LARGEST: Final = 256 * 2**10
 _LARGEST_MEDIA: Final = 8 << 20
-_SIZE: Final = 8  # bytes that say how long the data is
+_SIZE: Final = 8  # bytes of the length of the data
 _MAIN: Final = "__main__"
 
 
 class IsolatedCrash(Exception):
-    """The function failed in its process, or its process did."""
+    """The function failed in its process, or the process itself did."""
 
 
 def place(function: Callable[..., Any]) -> tuple[str, str, str]:
-    """Where another process finds a function: module, file, and name in it.
+    """Return where another process finds a function: module, file, and name in it.
 
     Raises:
-      TypeError: if it cannot.
+      TypeError: if it cannot be found there; the message has the remedy.
     """
     name = getattr(function, "__qualname__", "")
     module = getattr(function, "__module__", None)
@@ -61,7 +61,7 @@ def place(function: Callable[..., Any]) -> tuple[str, str, str]:
     elif "<lambda>" in name:
         what = "a lambda has no name under which another process could find it"
     elif "<locals>" in name:
-        what = f"{name} is made inside another function, and may use what is there"
+        what = f"{name} is defined inside another function, and may use its variables"
     elif not module or code is None:
         what = f"{name or function!r} has no module"
     else:
@@ -71,8 +71,8 @@ def place(function: Callable[..., Any]) -> tuple[str, str, str]:
 
 @attrs.define(eq=False)
 class IsolatedHandler:
-    """A `Tool.handler` that has a function called in a process. The processes start
-    with the first calls, and end when they are idle, or with the run of trio."""
+    """A `Tool.handler` that calls a function in a process. The processes start with the
+    first calls, and end when they are idle, or with the run of trio."""
 
     _module: str
     _file: str
@@ -82,11 +82,11 @@ class IsolatedHandler:
     async def __call__(
         self, arguments: Mapping[str, Any], context: CallContext
     ) -> ToolResult:
-        """Cancelled, it kills the process.
+        """Call the function; a cancellation kills the process.
 
         Raises:
-          ToolError, ToolUnavailable: as the function does.
-          IsolatedCrash: for whatever else went wrong.
+          ToolError, ToolUnavailable: as the function raises them.
+          IsolatedCrash: for any other error.
         """
         asked = {
             "module": self._module,
@@ -119,7 +119,7 @@ class IsolatedHandler:
             raise IsolatedCrash(f"the process of the tool failed: {error}") from None
 
     async def aclose(self) -> None:
-        """End the processes of this thread's run."""
+        """End the processes of this thread's trio run."""
         workers = self._workers.pop(threading.get_ident(), None)
         if workers is not None:
             await workers.aclose()
@@ -151,11 +151,11 @@ def _read(answer: bytes) -> ToolResult:
     )
 
 
-# In the process.
+# The functions below run in the process.
 
 
 def serve(task: bytes) -> bytes:
-    """Call the function that a task names, and say what came of it."""
+    """Call the function that a task names, and return its result or error."""
     asked = json.loads(task)
     blobs: list[bytes] = []
     end: dict[str, Any]
@@ -206,7 +206,7 @@ async def _called(asked: Mapping[str, Any]) -> ToolResult:
 
 
 def _found(module: str, file: str, name: str) -> Callable[..., Awaitable[Any] | Any]:
-    """What calls the function, with arguments and a context."""
+    """Return a callable that calls the function with arguments and a context."""
     if module != _MAIN and importlib.util.find_spec(module) is not None:
         found: Any = importlib.import_module(module)
     else:  # a program, or a file that was loaded by its path

@@ -1,7 +1,7 @@
-"""How often a JSON schema can look at one value, counted before it is checked.
+"""The number of times a JSON schema can visit one value, counted before a check.
 
-References can double without end: sixty definitions of two references each look at a
-value more often than there are seconds. Pure.
+References can multiply without end: sixty definitions of two references each visit a
+value 2**60 times, for which there is no time. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-# How often the values of one check may be looked at, all together: about 20 ns each.
+# The limit of visits to values in one check, all together: about 20 ns each.
 BUDGET: Final = 250_000
 DEEPEST: Final = 64  # levels of a value, and of a schema
 
@@ -23,9 +23,9 @@ DIALECTS: Final[Mapping[str, str]] = {
     "http://json-schema.org/draft-06/schema": "Draft6Validator",
     "http://json-schema.org/draft-04/schema": "Draft4Validator",
 }
-_OF_A_DIALECT: Final = 100  # how often a schema of schemas looks at a value, at most
+_OF_A_DIALECT: Final = 100  # most visits of one value by a schema of schemas
 
-# Where subschemas are: of the value itself, and of what is in it.
+# Keywords with subschemas: for the value itself, and for the values in it.
 _SAME: Final = ("not", "if", "then", "else")
 SAME_LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SAME_MAPS: Final = ("dependentSchemas", "dependencies")
@@ -44,15 +44,15 @@ _DEFINITIONS: Final = ("$defs", "definitions")
 MAPS: Final = frozenset((*_SAME_MAPS, *_INSIDE_MAPS, *_DEFINITIONS))
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
-_MOST_STEPS: Final = 20_000  # of counting
+_MOST_STEPS: Final = 20_000  # steps of counting
 
 
 class TooMuchWork(Exception):
-    """A value can be looked at more often than there is time for."""
+    """The schema may visit a value more often than there is time for."""
 
 
 def most_looks(schema: Any) -> int:
-    """How often a schema can look at one value, at most.
+    """Return the most visits of one value by a schema.
 
     Raises:
       TooMuchWork: if it is more than a check may cost.
@@ -62,7 +62,7 @@ def most_looks(schema: Any) -> int:
 
 
 def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
-    """The subschemas of a schema, each with the keyword that holds it."""
+    """Yield the subschemas of a schema, each with the keyword that holds it."""
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
@@ -78,18 +78,18 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 @attrs.define(eq=False)
 class _Subschema:
-    """A subschema: what it costs itself, and where else it looks.
+    """A subschema: its own cost, and the subschemas that it applies.
 
-    A keyword such as `allOf` looks at the same value again, one such as `contains` at
-    the values inside of it, and of `properties` each of those has one.
+    A keyword such as `allOf` applies to the same value, one such as `contains` to each
+    value inside of it, and of `properties` each of those has one subschema.
     """
 
     weight: int
     same: list[_Subschema] = attrs.field(factory=list)
     inside: list[_Subschema] = attrs.field(factory=list)
     one_of: list[_Subschema] = attrs.field(factory=list)
-    looks: int = 0  # at a value on the level that is counted …
-    above: int = 0  # … and on the one above it
+    looks: int = 0  # visits of a value on the level that is counted …
+    above: int = 0  # … and on the level above it
 
     def count(self, top: bool) -> None:
         found = self.weight if top else 0
@@ -104,7 +104,7 @@ class _Subschema:
 
 @attrs.define(eq=False)
 class _Visits:
-    """How often a schema can look at one value, counted level by level."""
+    """The count of visits of one value by a schema, level by level."""
 
     root: Any
     _places: dict[int, _Subschema] = attrs.field(factory=dict, init=False)
@@ -123,7 +123,7 @@ class _Visits:
         return [self._plainly]
 
     def most(self) -> int:
-        """The most, over all levels.
+        """Return the largest count of all levels.
 
         Raises:
           TooMuchWork: if it is more than a check may cost.
@@ -145,13 +145,13 @@ class _Visits:
             if most > BUDGET or edges * level > _MOST_STEPS:
                 raise TooMuchWork
             if root.looks == 0 or all(x.looks == x.above for x in self._ordered):
-                break  # as on all levels below
+                break  # and so on all levels below
             for place in self._ordered:
                 place.above = place.looks
         return most
 
     def _place(self, schema: Any) -> _Subschema:
-        """The place of a subschema; those that it looks at again come before it."""
+        """Return the node of a subschema, after those that it applies itself."""
         key = id(schema)
         if key in self._open:
             raise LookupError("a reference in it leads back to itself, without end")
@@ -185,7 +185,7 @@ class _Visits:
         return place
 
     def _survey(self, schema: Any, resource: Any) -> None:
-        """Note what references may lead to."""
+        """Note the targets that references may have."""
         if not isinstance(schema, dict):
             return
         for keyword in ("$id", "id"):
@@ -205,7 +205,7 @@ class _Visits:
             self._survey(inner, resource)
 
     def _targets(self, reference: str, schema: Any) -> list[Any]:
-        """What a reference may lead to: with names, any schema that has one."""
+        """Return the targets of a reference: with names, any schema that has one."""
         address, _, place = reference.partition("#")
         resource = self._resources.get(id(schema), self.root)
         own = self.root.get("$id", "") if isinstance(self.root, dict) else ""
@@ -225,7 +225,7 @@ class _Visits:
 
 
 def _at(schema: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to."""
+    """Return the part of a schema that a JSON pointer refers to."""
     from urllib.parse import unquote
 
     found = schema

@@ -1,8 +1,7 @@
-"""What models call a tool, and which tools a written name or pattern means (D13).
+"""The names of tools: those that models see, and names or patterns in a configuration.
 
-A tool has one canonical key, ``group.name``, and one exposed name. An exposed
-name never holds a dot and a key always does, so a pattern is never ambiguous
-between the two.
+A tool has one canonical key, ``group.name``, and one exposed name. An exposed name
+never has a dot and a key always does, so a pattern is never ambiguous between the two.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ MAX_LENGTH: Final = 64
 _LEGAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 8
-# What is wrong with a name that no provider would take for a tool.
+# The rule for names that every provider accepts for a tool, as part of a message.
 NO_NAME: Final = (
     f"must be 1 to {MAX_LENGTH} letters, digits, _ or -, and start with a letter or _"
 )
 
-# Where a word of a name in camel case ends: getAtis, METARReport.
+# A word boundary in a camel-case name: getAtis, METARReport.
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_SNAKE: Final = re.compile(r"[^a-z0-9_]")
 
@@ -38,20 +37,20 @@ LIST_RESOURCES: Final = "list_resources"
 READ_RESOURCE: Final = "read_resource"
 """The names of the two tools that every server with resources has."""
 
-# The plain name belongs to the memory group's `get_summary` (G7).
+# The plain name belongs to the memory group's `get_summary`.
 _BUILT_IN_NAMES: Final = {"sessions.get_summary": "get_session_summary"}
 
 
 class BadName(GlyphoxaError):
-    """An ``expose_as`` that no provider would take as the name of a tool."""
+    """An ``expose_as`` that no provider would accept as the name of a tool."""
 
 
 class NameCollision(GlyphoxaError):
-    """Two tools of this process under one name, or any two under one key."""
+    """Two tools of this process have one name, or any two have one key."""
 
 
 class NamingStyle(StrEnum):
-    """How the tools of other people's servers are exposed (``mcp.naming``)."""
+    """The way the tools of external servers are exposed (``mcp.naming``)."""
 
     DOUBLE = "double"  # mcp__server__tool
     SINGLE = "single"  # mcp_server_tool
@@ -61,15 +60,15 @@ class NamingStyle(StrEnum):
 def exposed_name(
     definition: ToolDefinition, style: NamingStyle = NamingStyle.DOUBLE
 ) -> str:
-    """The name under which models see the tool; safe for every provider.
+    """Return the name under which models see the tool; valid for every provider.
 
-    Foreign characters become ``_``. A name that is too long, or that loses a
-    letter because it is not ASCII, ends in a hash of the canonical key. `SINGLE` is
-    lower snake case throughout: ``Aviation-ATIS`` and ``Get-Atis`` give
+    Invalid characters become ``_``. A name that is too long, or that loses a letter
+    because it is not ASCII, ends in a hash of the canonical key. `SINGLE` is lower
+    snake case throughout: ``Aviation-ATIS`` and ``Get-Atis`` give
     ``mcp_aviation_atis_get_atis``.
 
     Raises:
-      BadName: if ``expose_as`` is not itself a legal name.
+      BadName: if ``expose_as`` is not itself a valid name.
     """
     if definition.expose_as is not None:
         if not is_exposed_name(definition.expose_as):
@@ -81,7 +80,7 @@ def exposed_name(
 
 
 def is_exposed_name(name: str) -> bool:
-    """True if every provider would take ``name`` as the name of a tool."""
+    """Return True if every provider accepts ``name`` as the name of a tool."""
     return _LEGAL.fullmatch(name) is not None
 
 
@@ -128,22 +127,22 @@ class Exposed:
 def expose_all(
     definitions: Iterable[ToolDefinition], style: NamingStyle = NamingStyle.DOUBLE
 ) -> Exposed:
-    """Every tool under its exposed name, in the order given.
+    """Return every tool under its exposed name, in the order given.
 
     Servers choose the names of their tools. If several of those would share a name,
     exactly these tools are left out, whatever the order. A tool of this process keeps
     its name: no server can take it away.
 
     Raises:
-      NameCollision: naming both tools, if two of this process share a name, or any
-        two a canonical key.
+      NameCollision: if two tools of this process share a name, or any two a canonical
+        key; the message names both.
       BadName: see `exposed_name`.
     """
     by_name: dict[str, list[ToolDefinition]] = {}
     by_key: dict[str, ToolDefinition] = {}
     for definition in definitions:
         if (other := by_key.setdefault(definition.key, definition)) is not definition:
-            # A grant could not tell them apart, whatever they are exposed as.
+            # A grant could not tell them apart, under any exposed names.
             raise NameCollision(
                 f"{definition.key} is the key of two tools, {_whose(other)} and"
                 f" {_whose(definition)}; give the server another name"
@@ -168,17 +167,17 @@ def expose_all(
 
 
 def is_glob(pattern: str) -> bool:
-    """True if ``pattern`` may mean several names: ``*``, ``?`` and ``[...]``."""
+    """Return True if ``pattern`` may match several names: ``*``, ``?``, ``[...]``."""
     return any(character in pattern for character in "*?[")
 
 
 def matches(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
-    """True if a grant written as ``pattern`` means this tool. Case counts.
+    """Return True if a grant's ``pattern`` includes this tool. Case counts.
 
-    A pattern is an exposed name, a canonical key, a glob of either, or the bare
-    name of a group or server, which means all of it. A glob with a dot is one
-    of keys, a glob without is one of exposed names: so ``*_summary`` does not
-    reach into servers, whose tools choose their own names.
+    A pattern is an exposed name, a canonical key, a glob of either, or the bare name of
+    a group or server, which includes all of it. A glob with a dot matches keys, a glob
+    without one matches exposed names: so ``*_summary`` does not include tools of
+    servers, which choose their own names.
     """
     if is_glob(pattern):
         return fnmatchcase(definition.key if "." in pattern else exposed, pattern)
@@ -186,7 +185,7 @@ def matches(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
 
 
 def names_in_full(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
-    """True if ``pattern`` names this one tool, so that writing it approves (D13a).
+    """Return True if ``pattern`` names this one tool, which approves it as well.
 
     A glob never does, not even for a tool whose own name reads like the glob.
     """
@@ -194,7 +193,7 @@ def names_in_full(pattern: str, definition: ToolDefinition, exposed: str) -> boo
 
 
 def nearest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
-    """Up to ``n`` of ``known`` that ``word`` may have meant, best first.
+    """Return up to ``n`` of ``known`` that are similar to ``word``, best first.
 
     A name that ends in the whole word comes first: people write ``roll`` for
     ``mcp__dice__roll``.
@@ -207,7 +206,7 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
 
 
 def head_of(server: str, style: NamingStyle) -> str:
-    """How the exposed names of a server's tools begin, unless they are cut."""
+    """Return the prefix of the exposed names of a server's tools, unless cut."""
     match style:
         case NamingStyle.DOUBLE:
             return f"mcp__{server}__"
@@ -218,7 +217,7 @@ def head_of(server: str, style: NamingStyle) -> str:
 
 
 def _snake(name: str) -> str:
-    """Lower snake case; letters that are not ASCII stay, so that `_safe` sees them."""
+    """Return lower snake case; non-ASCII letters stay, so that `_safe` sees them."""
     lower = _HUMP.sub("_", name).lower()
     return "".join(
         "_" if letter.isascii() and _NOT_SNAKE.match(letter) else letter
@@ -236,18 +235,18 @@ def _plain_name(definition: ToolDefinition, style: NamingStyle) -> str:
             return f"{head_of(definition.group, style)}{_snake(definition.name)}"
         case NamingStyle.BARE:
             if definition.name in (LIST_RESOURCES, READ_RESOURCE):
-                # Two servers would have it, and neither of them chose it.
+                # Two servers would have this name, and neither of them chose it.
                 return f"{definition.group}_{definition.name}"
             return definition.name
 
 
 def _safe(name: str, key: str) -> str:
     legal = _ILLEGAL.sub("_", name)
-    if not _LEGAL.match(legal):  # a digit or a dash first, or nothing at all
+    if not _LEGAL.match(legal):  # empty, or with a digit or a dash first
         legal = f"_{legal}"
     if len(legal) <= MAX_LENGTH and name.isascii():
         return legal
-    # A lone surrogate is possible: names come from other people's JSON.
+    # A lone surrogate is possible: names come from foreign JSON.
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{legal[: MAX_LENGTH - _HASH_DIGITS - 1]}_{digest[:_HASH_DIGITS]}"
 

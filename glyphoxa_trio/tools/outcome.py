@@ -1,8 +1,7 @@
-"""What a model asks for, what a tool answers, and what became of it (D6, D18).
+"""Calls, results and outcomes: the request, the answer, and the end of each call.
 
-`ToolCall` is the request as the model wrote it, `ToolResult` what a handler
-returned, `Outcome` the one record that every call ends in, whatever happened.
-Times are seconds.
+`ToolCall` is the request as the model wrote it, `ToolResult` what a handler returned,
+`Outcome` the one record in which every call ends, whatever happened. Times are seconds.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class Media:
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
-    """What a tool said: its text blocks, and its structured content if any.
+    """The answer of a tool: its text blocks, and its structured content if any.
 
-    ``is_error`` means the tool itself said no; it is an answer, not a failure.
+    ``is_error`` means that the tool itself reports an error: an answer, not a failure.
     ``media`` is for clients that can show it; models read a placeholder of each.
     ``links`` are the URIs of resources of its server that the answer points to.
     ``truncated``: it was too large, and the rest of it is lost.
@@ -59,7 +58,7 @@ class ToolResult:
 
     @classmethod
     def of(cls, value: object) -> ToolResult:
-        """A plain Python value as a result: text stays text, the rest is data.
+        """Convert a plain Python value: a text stays text, anything else is data.
 
         Raises:
           TypeError, ValueError: if the value cannot be written as JSON.
@@ -77,22 +76,22 @@ class ToolResult:
 
 
 class Status(StrEnum):
-    """How a call ended."""
+    """The way a call ended."""
 
     OK = "ok"
-    TOOL_ERROR = "tool_error"  # the tool said no
+    TOOL_ERROR = "tool_error"  # the tool reported an error
     INVALID_ARGUMENTS = "invalid_arguments"  # the handler was not run
     TIMEOUT = "timeout"  # `Outcome.limit` says whose
     CANCELLED = "cancelled"  # interrupted
     DENIED = "denied"  # not granted, not trusted, not shown
-    SKIPPED = "skipped"  # would not fit into what is left of the turn
-    UNAVAILABLE = "unavailable"  # server down, breaker open, lost on the way
+    SKIPPED = "skipped"  # longer than the rest of the turn
+    UNAVAILABLE = "unavailable"  # server down, breaker open, connection lost
     CRASHED = "crashed"  # a bug in the handler
     PENDING = "pending"  # the turn's time was up, and the call goes on without it
 
 
 class Effect(StrEnum):
-    """What the call did to the world, as far as anybody knows."""
+    """The effect of a call on the state of its tool, as far as it is known."""
 
     NONE = "none"
     DONE = "done"
@@ -100,7 +99,7 @@ class Effect(StrEnum):
 
 
 class Limit(StrEnum):
-    """Whose limit ended a call: the tool's, its server's, the turn's, or the host's,
+    """The limit that ended a call: the tool's, its server's, the turn's, or the host's,
     for a call that went on after its turn and has no other limit."""
 
     TOOL = "tool"
@@ -114,12 +113,11 @@ class Outcome:
     """The end of one call: exactly one of these per call, in call order.
 
     ``message`` is short and may be spoken; ``data`` is everything that a model may
-    read, ``media`` what people can look at or listen to. ``elapsed`` is what the caller
-    waited, in seconds. ``tool`` is the canonical key, None
-    when the name named nothing; ``answered_by`` that of another server's tool,
-    if a second attempt there was faster. ``truncated``: the tool's answer was too
-    large, and this is not all of it.
-    """
+    read, ``media`` what people can look at or listen to. ``elapsed`` is how long the
+    caller waited, in seconds. ``tool`` is the canonical key, None if there is no tool
+    of that name; ``answered_by`` that of another server's tool, if a second attempt
+    there was faster. ``truncated``: the tool's answer was too large, and this is not
+    all of it."""
 
     call: ToolCall
     tool: str | None

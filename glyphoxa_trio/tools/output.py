@@ -1,4 +1,4 @@
-"""What a tool says that its structured answers look like, held against one."""
+"""A tool's output schema, and the check of its structured answers against it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .validators import Compiled
 class OutputSchema:
     """The output schema of one tool of a server.
 
-    It is somebody else's: its regular expressions are not looked at, the work of a
-    check is bounded, and a schema that is broken or too large checks nothing.
+    It is foreign: its regular expressions are ignored, the work of a check is bounded,
+    and a schema that is broken or too large checks nothing.
 
     Args:
       schema: a JSON schema; None checks nothing.
@@ -23,7 +23,7 @@ class OutputSchema:
 
     schema: Any
     wrong: str | None = attrs.field(default=None, init=False)
-    """What is wrong with the schema itself."""
+    """The error in the schema itself, if there is one."""
     _compiled: Compiled | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -39,7 +39,7 @@ class OutputSchema:
                 self._compiled = None
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value, with its place; None if it fits, or if it is too
+        """Return the error in a value, with its place; None if it fits, or if it is too
         large for the time that a check has."""
         if self._compiled is None:
             return None

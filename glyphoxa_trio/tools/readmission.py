@@ -1,17 +1,17 @@
-"""The way back for a tool that measurement has put out of reach. Pure.
+"""The readmission of a tool that is hidden because of its measurements. Pure.
 
 A tool that was slow once is hidden from the tiers that it was too slow for. No model
-calls a hidden tool, so nobody would notice that it is well again. Therefore it is
-shown once more where it used to be, after 1, 2 and then every 4 minutes, until one call
-of it was made; the turn's clock bounds what that costs. One call that ends in time
-beats all that was slow before. The minutes are those in which its NPCs have turns,
-since nothing can be learnt while nobody talks. A trial that says nothing of the tool,
-because it was interrupted, say, is none: the next call is it instead.
+calls a hidden tool, so its recovery would not be noticed. Therefore it is shown again
+in its old tier, after 1, 2 and then every 4 minutes, until one call of it was made; the
+turn's clock limits the cost. One call that ends in time outweighs all slow ones before.
+The minutes are those in which its NPCs have turns, since there is nothing to learn
+while no player talks. A trial without a sample, because it was interrupted, say, does
+not count: the next call is the trial instead.
 
-A tool of two speeds would be back after every lucky call. So each time that it is
-hidden again within `RELAPSE` of its return, it needs twice as many good calls in a row
-to come back, and waits twice as long for its trials. The calls in a row may follow
-each other at once.
+A tool of two speeds would return after every lucky call. So each time that it is hidden
+again within `RELAPSE` of its return, it needs twice as many good calls in a row to
+return, and waits twice as long for its trials. The calls in a row may follow each other
+at once.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from .tier import Tier, TierLimits
 
 # Seconds of turns until the first trial, until the second, and between all later ones.
 WAITS: Final = (60.0, 120.0, 240.0)
-# Of the time between two showings to NPCs, at most so many seconds count as turns.
+# At most this much of the time between two showings to NPCs counts as turns. Seconds.
 TURN: Final = 30.0
 RELAPSE: Final = 3600.0
 _MOST_NEEDED: Final = 32
 
 
 def reach(estimate: Estimate, limits: TierLimits) -> int:
-    """The fastest tier in whose turns there is room for the tool; one more than DEEP
-    if there is room in none."""
+    """Return the fastest tier whose turns have room for the tool; one more than DEEP if
+    none has."""
     fits = estimate.seconds <= limits.ceiling(estimate.tier)
     return estimate.tier if fits else max(Tier) + 1
 
 
 @attrs.define
 class Readmission:
-    """The wait of one hidden tool.
+    """The wait of one hidden tool for its trials.
 
     Args:
-      tier: where it used to be.
-      needed: so many good calls in a row bring it back.
+      tier: the tier in which it is to be tried.
+      needed: the number of good calls in a row that readmit it.
     """
 
     tier: Tier
@@ -64,7 +64,7 @@ class Readmission:
         return max(0.0, wait - self.waited)
 
     def wait(self, seconds: float) -> bool:
-        """Count so many seconds of its NPCs' turns; True if it is to be shown now."""
+        """Count seconds of its NPCs' turns; return True if it is due to be shown."""
         self.waited += seconds
         if self.open or self.left > 0:
             return False
@@ -72,31 +72,31 @@ class Readmission:
         return True
 
     def hide(self) -> None:
-        """It is not to be shown after all, before its next trial."""
+        """Hide it again, until its next trial."""
         self.open = False
 
     def called(self) -> None:
-        """Its trial call was made: hide it until the next trial, or until it is
-        back."""
+        """Note that its trial call was made: hide it until the next trial, or until it
+        is readmitted."""
         if self.open:
             self.open, self.trying = False, True
             self.waited = 0.0
             self.trials += 1
 
     def said_nothing(self) -> None:
-        """Its trial has ended without a sample: interrupted, or not wanted after all.
-        It is still to be tried."""
+        """Note that its trial has ended without a sample: interrupted, or dropped. The
+        trial is still due."""
         if self.trying:
             self.open, self.trying = True, False
             self.trials -= 1
 
     def judge(self, *, good: bool) -> bool:
-        """A call has ended; True if that brings the tool back."""
+        """Record the end of a call; return True if that readmits the tool."""
         self.good = self.good + 1 if good else 0
         if self.good >= self.needed:
             return True
         if not good:
-            # This call has measured it, and it is slow: a trial now would tell no more.
+            # This call has measured that it is slow: a trial now would tell no more.
             self.waited = 0.0
         elif self.trying:
             self.open = True  # the next one may follow at once
@@ -104,12 +104,12 @@ class Readmission:
         return False
 
     def again(self) -> int:
-        """How many good calls it will need if it is hidden once more."""
+        """Return the number of good calls it needs if it is hidden again."""
         return min(2 * self.needed, _MOST_NEEDED)
 
 
 def on_trial(estimate: Estimate, tier: Tier, round_trip: float) -> Estimate:
-    """The estimate to publish while a hidden tool is shown once more in ``tier``."""
+    """Return the estimate to publish while a hidden tool is shown in ``tier``."""
     return attrs.evolve(
         estimate,
         seconds=round_trip,

@@ -1,9 +1,9 @@
-"""Which statistic should place a tool: what its measurements say. Pure (D8, G40).
+"""The recommendation of a statistic (``tier_by``), from measurements of tools. Pure.
 
-A statistic is right for a tool if the tier it leads to has room for its calls: a
-turn of that tier waits no longer than the ceiling, and what takes longer is cut.
-What a faster tier gains is that more turns may use the tool; so of the statistics
-that keep the promise, the one that asks for the least is recommended.
+A statistic is right for a tool if the tier it leads to has room for its calls: a turn
+of that tier waits no longer than the ceiling, and a longer call is cut. In a faster
+tier more turns may use the tool; so of the statistics whose tiers have room, the one
+that asks for the least is recommended.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from .estimate import TierBy, estimate
 from .tier import Tier, TierLimits
 from .window import LatencyWindow, SampleKind
 
-# Fewer calls are no evidence: a share of one in twenty would be an accident.
+# Fewer calls are no evidence: a share of one in twenty would be chance.
 ENOUGH: Final = 20
-# Of its calls may find no room in its tier: the promise of `adaptive`.
+# The share of calls that may exceed the room of their tier: the aim of `adaptive`.
 TOLERATED: Final = 0.01
 
-# From the one that asks for the least to the one that asks for the most.
+# From the statistic that asks for the least to the one that asks for the most.
 _IN_ORDER: Final = (TierBy.P50, TierBy.ADAPTIVE, TierBy.P95)
 
 
 @attrs.frozen(kw_only=True)
 class TierChoice:
-    """Where one statistic places a tool.
+    """The tier in which one statistic places a tool.
 
     Args:
       seconds: the estimate.
       ceiling: how long a turn of ``tier`` waits for tools, seconds.
-      beyond: the share of calls, 0 to 1, that take longer than that.
-    """
+      beyond: the share of calls, 0 to 1, that take longer than that."""
 
     tier_by: TierBy
     seconds: float
@@ -48,7 +47,7 @@ class TierChoice:
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """What the measurements of one tool say. ``text`` is for people."""
+    """The evidence from the measurements of one tool. ``text`` is for people."""
 
     samples: int
     bimodal: bool
@@ -58,16 +57,16 @@ class Evidence:
 
     @property
     def kept(self) -> bool:
-        """Whether the recommended statistic leaves room for nearly all calls."""
+        """True if nearly all calls have room under the recommended statistic."""
         return self.choices[self.recommended].beyond <= TOLERATED
 
 
 def evidence(
     definition: ToolDefinition, window: LatencyWindow, now: float, limits: TierLimits
 ) -> Evidence | None:
-    """What each statistic makes of a tool; None for fewer than `ENOUGH` calls.
+    """Return the tier by each statistic; None for fewer than `ENOUGH` calls.
 
-    Health is left out, since it comes and goes, and so is where the tool is now.
+    Health is ignored, since it comes and goes, and so is the tool's present tier.
     """
     samples = window.latency_count(now)
     if samples < ENOUGH:
@@ -97,7 +96,7 @@ def evidence(
 
 
 def recommend(tools: Iterable[Evidence], configured: TierBy) -> tuple[TierBy, str]:
-    """One statistic for all these tools, and a sentence that says why.
+    """Recommend one statistic for all these tools, with a sentence that says why.
 
     The configured one stays unless another is better.
     """
@@ -107,7 +106,7 @@ def recommend(tools: Iterable[Evidence], configured: TierBy) -> tuple[TierBy, st
             f"tier_by stays {configured}: no tool has the {ENOUGH} measured calls"
             " that make evidence"
         )
-    # What no statistic can help is no reason for a stricter one.
+    # A tool that no statistic can help is no reason for a stricter one.
     late = {
         tier_by: sum(
             x.choices[tier_by].beyond > max(TOLERATED, x.choices[x.recommended].beyond)
@@ -136,10 +135,10 @@ def recommend(tools: Iterable[Evidence], configured: TierBy) -> tuple[TierBy, st
 
 
 def share_beyond(window: LatencyWindow, seconds: float, now: float) -> float:
-    """The share of calls, 0 to 1, that take longer than ``seconds``.
+    """Return the share of calls, 0 to 1, that take longer than ``seconds``.
 
-    By the product-limit estimator: a call that was cut earlier is reckoned to go on
-    as those do that were seen to go on.
+    By the product-limit estimator: a call that was cut earlier is assumed to go on like
+    those that were observed to go on.
     """
     # At a tie the call that ended comes before the one that was cut.
     every = sorted(
@@ -157,7 +156,7 @@ def share_beyond(window: LatencyWindow, seconds: float, now: float) -> float:
 
 
 def _least(choices: Mapping[TierBy, TierChoice]) -> TierBy:
-    """The first that keeps the promise; if none does, the first that is nearest."""
+    """Return the first that leaves room for nearly all calls, or the nearest to it."""
     return min(_IN_ORDER, key=lambda tier_by: max(TOLERATED, choices[tier_by].beyond))
 
 

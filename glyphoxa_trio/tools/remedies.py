@@ -1,9 +1,9 @@
-"""What an operator can do about a tool that is out of an NPC's reach. Pure.
+"""The remedies that an operator has for a tool that an NPC cannot use. Pure.
 
-`ways` gives each remedy with the `GateState` that it would lead to if it were followed.
+`ways` yields each remedy with the `GateState` that it would lead to if followed.
 `usability.judge` asks the gate about that, and offers those that change its answer.
 
-Above 300 lines, because what can be done is read in one place.
+Above 300 lines, because all remedies are read in one place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONFIG: Final = "CONFIG"  # stands for the file of the configuration in a comman
 
 
 class RemedyKind(StrEnum):
-    """How a remedy is followed."""
+    """The way in which a remedy is followed."""
 
     ADD = "add"  # a value to a list of the configuration
     SET = "set"  # a key of the configuration
@@ -53,10 +53,9 @@ class Remedy:
 
     Args:
       where: the keys that lead to the place in the configuration, the last one being
-        the list or the key itself; an NPC and a server stand by their names. A place
-        in the project's ``.mcp.json`` begins with that.
-      value: what to add or set, or the words of a command behind ``glyphoxa``.
-    """
+        the list or the key itself; an NPC and a server are given by their names. A
+        place in the project's ``.mcp.json`` begins with that.
+      value: the value to add or set, or the words of a command behind ``glyphoxa``."""
 
     kind: RemedyKind
     text: str
@@ -66,7 +65,7 @@ class Remedy:
 
 @attrs.frozen(kw_only=True)
 class Places:
-    """Where the configuration speaks of NPCs, of an NPC's trust and of a tool.
+    """The places of NPCs, of an NPC's trust and of a tool in the configuration.
 
     ``tool`` is None for one that the configuration cannot change: an embedder's own.
     """
@@ -81,7 +80,7 @@ ANYWHERE: Final = Places()
 
 @attrs.frozen(kw_only=True)
 class GateState:
-    """What the gate is asked about: as it is, or as a remedy would make it."""
+    """The input of the gate: as it is, or as a remedy would make it."""
 
     candidate: Candidate
     grant: Grant
@@ -129,7 +128,7 @@ Way = tuple[Remedy, GateState]
 
 
 def ways(reason: Reason, state: GateState) -> Iterator[Way]:
-    """The remedies that might help, the likeliest first."""
+    """Yield the remedies that might help, the likeliest first."""
     match reason:
         case Reason.NOT_GRANTED:
             yield from _named(state)
@@ -186,8 +185,8 @@ def _allowed(state: GateState) -> Iterator[Way]:
 
 
 def _full_name(state: GateState) -> str:
-    """The tool's key, or its exposed name if the key reads like a pattern, which is
-    possible since servers choose the names of their tools."""
+    """Return the tool's key, or its exposed name if the key reads like a pattern, which
+    is possible since servers choose the names of their tools."""
     key, exposed = state.definition.key, state.candidate.exposed
     return key if names_in_full(key, state.definition, exposed) else exposed
 
@@ -245,7 +244,7 @@ def _faster(state: GateState) -> Iterator[Way]:
             state.with_estimate(state.reckoned(told), estimated_duration=room),
         )
     if measured_unnamed(definition):
-        # Assumes that it is fast enough: whether it is, the measurement will show.
+        # Assumes that it is fast enough: the measurement will show if it is.
         measured = attrs.evolve(
             now,
             source=EstimateSource.MEASURED,
@@ -260,7 +259,7 @@ def _faster(state: GateState) -> Iterator[Way]:
 
 
 def _forgotten(state: GateState) -> Iterator[Way]:
-    """Bring back a tool that only its measurements keep out of reach."""
+    """Bring back a tool that only its measurements hide."""
     now, blank, key = state.candidate.estimate, state.blank, state.definition.key
     if now.next_trial is None:
         return
@@ -268,7 +267,7 @@ def _forgotten(state: GateState) -> Iterator[Way]:
     minutes = minutes_to_trial(now.next_trial)
     text = f"wait: it is tried again after about {minutes} min of talk"
     yield Remedy(kind=RemedyKind.WAIT, text=text), after
-    words = "forget what was measured, and start again:"
+    words = "forget its measurements, and start again:"
     yield _run(state, words, "measurements", "forget", CONFIG, key), after
 
 
@@ -294,7 +293,7 @@ def _waited(state: GateState) -> Way:
     text = "it returns by itself when it answers again"
     if not state.candidate.obstacle:
         asked = f"glyphoxa mcp test {group} --config {CONFIG}"
-        text = f"it returns when its server does; {asked} says what is wrong"
+        text = f"it returns when its server does; {asked} shows the reason"
     back = attrs.evolve(
         state.candidate,
         obstacle=None,
@@ -306,7 +305,7 @@ def _waited(state: GateState) -> Way:
 
 
 def _declared_blocking(state: GateState) -> Way:
-    """Its author moves it off the loop, or it is tried again by itself."""
+    """Let its author move it off the loop, or wait for its trial."""
     assert state.candidate.held is not None
     minutes = minutes_to_trial(state.candidate.held.next_trial)
     text = f"{REMEDY}; or wait: it is tried again after about {minutes} min of talk"
@@ -315,7 +314,7 @@ def _declared_blocking(state: GateState) -> Way:
 
 
 def _placed(now: Estimate, definition: ToolDefinition, limits: TierLimits) -> Estimate:
-    """The estimate with the same seconds, in the tier where ``definition`` puts it."""
+    """Return the estimate with the same seconds, in the tier by ``definition``."""
     tier = now.tier_by_number
     if tier is None:
         unknown = now.source is EstimateSource.UNKNOWN
@@ -331,7 +330,7 @@ def _set_for_tool(state: GateState, key: str, value: Any, text: str) -> Remedy:
 
 
 def _under(place: tuple[str, ...]) -> str:
-    """The place as text, names in brackets: ``mcp.servers[clock].tools[now]``."""
+    """Write a place, names in brackets: ``mcp.servers[clock].tools[now]``."""
     named = {2: (1,), 5: (2, 4)}.get(len(place), ())
     words = [f"[{x}]" if at in named else f".{x}" for at, x in enumerate(place)]
     return "".join(words).removeprefix(".")

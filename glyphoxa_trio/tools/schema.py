@@ -1,7 +1,7 @@
-"""A tool's JSON schema, compiled once and held against what models write.
+"""A tool's JSON schema, compiled once, and the check of a model's arguments.
 
-Schemas come from other people's servers, so the size of a schema and the work of one
-check are bounded, references are followed only inside the schema, and nothing is ever
+Schemas come from external servers, so the size of a schema and the work of one check
+are bounded, references are followed only inside the schema, and nothing is ever
 fetched.
 """
 
@@ -27,19 +27,19 @@ MAX_PROBLEMS: Final = 5
 MAX_MESSAGE: Final = 600
 
 _FEW: Final = (
-    5_000  # looks at values: of so few, all problems are found in a millisecond
+    5_000  # visits of values: up to so many, finding all problems takes a millisecond
 )
 _TOO_MUCH: Final = "$: too much to check, send less"
 
 
-# What is wrong with schemas that were seen, by digest; None is nothing. A server's list
-# is read anew at each start and at each change, and is mostly what it was.
+# The errors of schemas that were seen, by digest; None is no error. A server's list is
+# read again at each start and at each change, and mostly has not changed.
 _seen: dict[bytes, str | None] = {}
 _MOST_SEEN: Final = 4_096
 
 
 class BadSchema(GlyphoxaError):
-    """The schema itself is broken: whoever wrote the tool must act."""
+    """The schema itself is broken: the author of the tool must act."""
 
 
 @attrs.define(eq=False)
@@ -48,8 +48,8 @@ class ArgumentSchema:
 
     Args:
       parameters: a JSON schema; draft 2020-12 unless ``$schema`` says otherwise.
-      foreign: the schema is somebody else's. Its regular expressions are left
-        to the server that wrote them: they may be another language's.
+      foreign: the schema is a server's. Its regular expressions are left to that
+        server: they may be in another language's dialect.
     """
 
     parameters: Mapping[str, Any]
@@ -57,11 +57,11 @@ class ArgumentSchema:
     _compiled: Compiled | None = attrs.field(default=None, init=False)
 
     def warm(self) -> None:
-        """See now, and not at the first call, whether the schema is sound. One that was
-        seen before costs as much as writing it down.
+        """Check now, and not at the first call, that the schema is sound. For one that
+        was seen before this costs as much as serialising it.
 
         Raises:
-          BadSchema: if it is invalid or too large, or a reference leads nowhere.
+          BadSchema: if it is invalid or too large, or has a dangling reference.
         """
         key = _digest(self.parameters, self.foreign)
         if key in _seen:
@@ -79,7 +79,7 @@ class ArgumentSchema:
         _seen[key] = None
 
     def compiled(self) -> Compiled:
-        """The compiled schema.
+        """Return the compiled schema.
 
         Raises:
           BadSchema: see `warm`.
@@ -89,15 +89,15 @@ class ArgumentSchema:
         return self._compiled
 
     def parse(self, text: str) -> dict[str, Any]:
-        """The arguments in ``text``. Empty text is no arguments; 5.0 becomes 5.
+        """Return the arguments in ``text``. Empty text is no arguments; 5.0 becomes 5.
 
         Raises:
-          InvalidArguments: naming every problem and its place, up to five; of a large
+          InvalidArguments: with every problem and its place, up to five; of a large
             text only the first.
           BadSchema: see `warm`.
         """
         arguments = load(text)
-        # There is at most one value a character.
+        # There is at most one value per character.
         problem = problem_of(self.compiled(), arguments, most_values=1 + len(text))
         if problem is not None:
             raise InvalidArguments(problem)
@@ -105,24 +105,24 @@ class ArgumentSchema:
 
 
 def sound(schema: Any, *, foreign: bool) -> Compiled:
-    """A schema, compiled.
+    """Compile a schema.
 
     Raises:
-      BadSchema: if it is invalid or too large, or a reference leads nowhere.
+      BadSchema: if it is invalid or too large, or has a dangling reference.
     """
     try:
         return compiled(schema, foreign=foreign)
-    except BaseException as error:  # border: the schema is other people's
+    except BaseException as error:  # border: the schema is foreign
         if not _of_the_schema(error):
             raise
         raise BadSchema(_said(error)) from error
 
 
 def _digest(schema: Any, foreign: bool) -> bytes:
-    """What tells schemas apart.
+    """Return a digest by which schemas are told apart.
 
     Raises:
-      BadSchema: if it cannot be written down.
+      BadSchema: if it cannot be serialised.
     """
     try:
         text = as_text([schema, foreign])
@@ -138,10 +138,10 @@ def problem_of(
     most_values: int | None = None,
     too_much: str | None = _TOO_MUCH,
 ) -> str | None:
-    """What is wrong with a value, with its place; None if it fits.
+    """Return the errors in a value, with their places; None if it fits.
 
     Args:
-      most_values: how many values there are in this one, at most, if that is known.
+      most_values: an upper bound of the values in this one, if it is known.
       too_much: the answer if the check would take too much work.
     """
     work = checked.work
@@ -155,7 +155,7 @@ def problem_of(
         if checked.validator.is_valid(value):
             return None
         return _problems(checked, value, most_values * work)
-    except BaseException as error:  # border: the schema is other people's
+    except BaseException as error:  # border: the schema is foreign
         if not _of_the_schema(error):
             raise
         return cut(f"$: cannot be checked: {_said(error)}", MAX_MESSAGE)
@@ -164,7 +164,7 @@ def problem_of(
 def _problems(checked: Compiled, value: Any, work: int) -> str:
     from jsonschema_rs import ValidationError
 
-    # All errors are made at once, whoever looks at them.
+    # The library makes all errors at once, even if only one is read.
     errors: Iterable[ValidationError]
     if work <= _FEW:
         errors = checked.validator.iter_errors(value)
@@ -184,7 +184,7 @@ def _problems(checked: Compiled, value: Any, work: int) -> str:
 
 
 def _of_the_schema(error: BaseException) -> bool:
-    """Whether an error is what a schema did; a panic of the library is no Exception."""
+    """Return True if the schema caused it; a panic of the library is no Exception."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -206,7 +206,7 @@ _PHRASES: Final = {
 
 
 def _lines(errors: Iterable[ValidationError], schema: Any) -> Iterator[str]:
-    """Each error in words; all fields that are missing at one place are one."""
+    """Yield each error in words; all missing fields of one place are one error."""
     missing: dict[str, list[str]] = {}
     for error in errors:
         error = _closest(error)
@@ -220,7 +220,7 @@ def _lines(errors: Iterable[ValidationError], schema: Any) -> Iterator[str]:
 
 
 def _closest(error: ValidationError) -> ValidationError:
-    """Of alternatives, what is wrong with the one that fits best, if one does."""
+    """Return the error of the alternative that fits best, if there is just one."""
     while error.kind.name in ("anyOf", "oneOf"):
         tried = [found for found in error.kind.value if found]
         # A value of another type was not meant for that alternative.
@@ -270,7 +270,7 @@ def _reason(error: ValidationError, schema: Any) -> str:
 
 
 def _found(schema: Any, path: Sequence[str | int]) -> Mapping[str, Any]:
-    """The subschema at a place, or nothing."""
+    """Return the subschema at a place, or an empty one."""
     for step in path:
         try:
             schema = schema[step]

@@ -1,11 +1,11 @@
-"""Finding tools by words, and telling of many in a line each (N24 to N26). Pure.
+"""The search for tools by words, and the summary of many tools, a line each. Pure.
 
-With more external tools than a model should be shown in full, it is told of them
-in a `summary` and finds one with the tool `SEARCH`. Relevance is plain: words of
-a tool's name count most, then its group and parameters, then its description; a
-word that many tools share counts little, a word like "the" nothing; forms of a word
-are one (`words.stem`), and everyday words mean the ones that tools use
-(`words.MEANT`); a tool that is named in full comes first.
+With more external tools than a model should be shown in full, it is told of them in a
+`summary` and finds one with the tool `SEARCH`. Relevance is simple: words of a tool's
+name count most, then its group and parameters, then its description; a word that many
+tools share counts little, a word like "the" nothing; forms of a word count as one
+(`words.stem`), and everyday words stand for the words that tools use (`words.MEANT`); a
+tool that is named in full comes first.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .arguments import cut
 from .definition import ToolDefinition
 from .words import EMPTY, meant_by, stem
 
-DEFER_THRESHOLD: Final = 15  # N24: so many external tools are shown in full
+DEFER_THRESHOLD: Final = 15  # up to so many external tools are shown in full
 MOST_FOUND: Final = 10
 FOUND: Final = 5
 
 LINE: Final = 160  # characters of one line of a summary
 LINES: Final = 6000  # of all of them: about 1500 tokens
-_TO_COME: Final = 36  # each line may take one in so many of the characters left
-_LEAST_SAID: Final = 20  # characters of a description; fewer say nothing
+_TO_COME: Final = 36  # a line may take one of so many parts of the room left
+_LEAST_SAID: Final = 20  # characters of a description; fewer are left out
 _SERVERS_NAMED: Final = 20
 
-# What is looked at of a tool, and of a query. Both are other people's text.
+# Limits of what is read of a tool and of a query; both are foreign text.
 _DESCRIPTION: Final = 1000
 _PARAMETERS: Final = 64
 _QUERY: Final = 400
@@ -42,10 +42,10 @@ _OF_NAME: Final = 4.0
 _OF_GROUP: Final = 2.0
 _OF_PARAMETER: Final = 2.0
 _OF_DESCRIPTION: Final = 1.5
-_FIRST_WORDS: Final = 20  # of a description: what it is about
+_FIRST_WORDS: Final = 20  # of a description: they say what it is about
 _AGAIN: Final = 0.5
 # How well a tool's word fits the everyday word of a query: if no tool uses the everyday
-# word itself, and if some do.
+# word itself, and if one does.
 _MEANT: Final = 0.6
 _SAID: Final = 0.3
 
@@ -80,7 +80,7 @@ SEARCH: Final = ToolDefinition(
         "required": ["query"],
         "additionalProperties": False,
     },
-    estimated_duration=1e-6,  # it only looks things up: it fits wherever any tool does
+    estimated_duration=1e-6,  # a mere look-up: it fits wherever any tool does
     read_only=True,
     speech_field="found",
 )
@@ -113,8 +113,8 @@ F = TypeVar("F", bound=Findable)
 
 
 def words_of(definition: ToolDefinition) -> Words:
-    """What the tool is found by. Made once a tool, so that a search is quick; it takes
-    some 30 µs."""
+    """Return the words by which the tool is found. Made once per tool, so that a search
+    is quick; it takes some 30 µs."""
     properties = definition.parameters.get("properties")
     parameters = properties if isinstance(properties, Mapping) else {}
     return _weighed(
@@ -130,7 +130,7 @@ def _weighed(name: str, group: str, parameters: str, description: str) -> Words:
     weights: dict[str, float] = {}
     described = _words(description)
     first, rest = described[:_FIRST_WORDS], described[_FIRST_WORDS:]
-    # The longer a description is, the less each of its later words says.
+    # The longer a description is, the less each of its later words counts.
     of_rest = _OF_DESCRIPTION * _FIRST_WORDS / 2 / max(len(described), 1)
     for found, weight in (
         (_words(name), _OF_NAME),
@@ -146,7 +146,7 @@ def _weighed(name: str, group: str, parameters: str, description: str) -> Words:
 
 
 def search(query: str, tools: Sequence[F], limit: int = FOUND) -> list[F]:
-    """At most ``limit`` of ``tools``, the most relevant first.
+    """Return at most ``limit`` of ``tools``, the most relevant first.
 
     Ties keep the order given. A tool that shares no word with the query, nor the
     beginning of one, is not found.
@@ -186,10 +186,10 @@ def _less_of_the_same(scores: Sequence[float], tools: Sequence[F]) -> list[float
 
 
 def _meant(wanted: str, vocabulary: frozenset[str]) -> dict[str, float]:
-    """The words of tools that a word of a query may mean, and how well they fit."""
+    """Return the words of tools that a word of a query may mean, and their fit."""
     own = stem(wanted)
     near = _near(own, vocabulary)
-    # A word that tools use themselves is less in need of an interpreter.
+    # A word that tools use themselves needs an interpretation less.
     fit = _SAID if own in vocabulary else _MEANT
     for meant in meant_by(wanted):
         if meant in vocabulary:
@@ -198,20 +198,20 @@ def _meant(wanted: str, vocabulary: frozenset[str]) -> dict[str, float]:
 
 
 def summary(tools: Iterable[Findable]) -> str:
-    """One line a tool: its name, its server, what it does.
+    """Return one line per tool: its name, its server, its description.
 
-    In the order given, so that what begins with the same tools begins with the
-    same text and a model's prompt cache survives (see `Catalogue`). All of it has
-    `LINES` characters at most. The more tools there are, the less is said of each:
-    first descriptions are cut, then left out, and what there is no room for even by
-    name, from the hundredth tool or so on, is counted by server.
+    In the order given, so that lists with the same first tools begin with the same text
+    and a model's prompt cache survives (see `Catalogue`). All of it has `LINES`
+    characters at most. The more tools there are, the shorter is each line: first
+    descriptions are cut, then left out; tools without room even for their names, from
+    about the hundredth on, are counted by server.
     """
     lines: list[str] = []
     left_out: Counter[str] = Counter()
     room = LINES
     for tool in tools:
-        # Cut by the room that is left, and by nothing else: a tool that comes later
-        # must not change this line.
+        # Cut by the room that is left, and by nothing else: a later tool must not
+        # change this line.
         line = _line(tool, min(LINE, room // _TO_COME))
         if left_out or len(line) + 1 > room:
             left_out[tool.definition.group] += 1
@@ -227,7 +227,7 @@ def summary(tools: Iterable[Findable]) -> str:
 
 
 def _line(tool: Findable, length: int) -> str:
-    """The line of one tool; longer than ``length`` if its name is."""
+    """Return the line of one tool; longer than ``length`` if its name is."""
     definition = tool.definition
     name, server = f"- {tool.exposed}", _plain(definition.group)
     said = _plain(definition.description[:_DESCRIPTION])
@@ -238,7 +238,7 @@ def _line(tool: Findable, length: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line without anything that could pass for another one."""
+    """Return the text as one line, which cannot pass for another one."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -247,10 +247,10 @@ def _words(text: str) -> list[str]:
 
 
 def _near(wanted: str, vocabulary: Iterable[str]) -> dict[str, float]:
-    """The words that ``wanted`` may mean, and how well they fit."""
+    """Return the words that ``wanted`` may mean, and how well they fit."""
     near: dict[str, float] = {}
     head = wanted[:3]
-    for word in vocabulary:  # thousands, so the cheapest question first
+    for word in vocabulary:  # thousands, so the cheapest test comes first
         if word.startswith(head):
             if likeness := _likeness(wanted, word):
                 near[word] = likeness
@@ -262,13 +262,13 @@ def _near(wanted: str, vocabulary: Iterable[str]) -> dict[str, float]:
 
 
 def _likeness(wanted: str, word: str) -> float:
-    """The same word, or a form of it; 0 is neither."""
+    """Return how alike two words are: 1 for the same, less for forms, or 0."""
     if wanted == word:
         return 1.0
     short, long = sorted((wanted, word), key=len)
     if len(short) >= 3 and long.startswith(short):
         return 0.6
-    # Write and writing: all but the end.
+    # Such as write and writing: alike but for the end.
     if len(short) >= 4 and long.startswith(short[: max(4, len(short) - 2)]):
         return 0.4
     return 0.0

@@ -1,5 +1,4 @@
-"""What a function takes, read from its signature: the schema of a tool, and how its
-arguments are handed over."""
+"""A function's signature: the schema of a tool, and how its arguments are passed."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _SCALARS: Mapping[Any, str] = {
 
 @attrs.frozen
 class Signature:
-    """What a function takes: as a schema, and what must be turned into it."""
+    """The parameters of a function: their schema, and the values to convert."""
 
     schema: dict[str, Any]
     context_at: str | None
@@ -35,7 +34,7 @@ class Signature:
     def bound(
         self, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
-        """The arguments as the function wants them."""
+        """Return the arguments as the function takes them."""
         values = dict(arguments)
         for name, enum in self.enums.items():
             if values.get(name) is not None:
@@ -46,12 +45,21 @@ class Signature:
 
 
 def called_here(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What calls a function with the arguments of a call and a context, as it is."""
+    """Return a callable that calls the function with arguments and a context."""
     signature = signature_of(function, derive=False)
     return lambda arguments, context: function(**signature.bound(arguments, context))
 
 
 def signature_of(function: Callable[..., Any], *, derive: bool) -> Signature:
+    """Read a function's signature.
+
+    Args:
+      derive: make the schema from the annotations; else it has no properties.
+
+    Raises:
+      TypeError: for an object that is not a function, or a parameter that cannot be
+        passed by name or has no JSON schema.
+    """
     if not inspect.isfunction(function) and not inspect.ismethod(function):
         raise TypeError(f"a tool is made from a function, not from {function!r}")
     hints = typing.get_type_hints(function, include_extras=True)
@@ -63,7 +71,9 @@ def signature_of(function: Callable[..., Any], *, derive: bool) -> Signature:
         place = f"{function.__name__}({parameter.name})"
         hint = hints.get(parameter.name, Any)
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"{place}: arguments come by name, this cannot be given so")
+            raise TypeError(
+                f"{place}: arguments are passed by name, which it does not allow"
+            )
         if CallContext in (hint, *_options(hint)):
             context_at = parameter.name
             continue
@@ -87,7 +97,7 @@ def signature_of(function: Callable[..., Any], *, derive: bool) -> Signature:
 
 
 def _default(value: object) -> dict[str, Any]:
-    """The default as the model is told of it, if it can be."""
+    """Return the default for the schema, if it can be written as JSON."""
     plain = value.value if isinstance(value, Enum) else value
     try:
         json.dumps(plain, allow_nan=False)
@@ -97,7 +107,7 @@ def _default(value: object) -> dict[str, Any]:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a union; nothing for anything else."""
+    """Return the alternatives of a union; nothing for any other hint."""
     if typing.get_origin(hint) in (Union, types.UnionType):
         return typing.get_args(hint)
     return ()
@@ -122,7 +132,7 @@ def _schema(hint: Any, place: str) -> dict[str, Any]:
     if _is_enum(hint):
         return {"enum": [member.value for member in hint]}
     if options := _options(hint):
-        # null is an answer to an optional parameter: strict models send it.
+        # null is a valid value of an optional parameter: strict models send it.
         return {"anyOf": [_schema(option, place) for option in options]}
     if hint is list or origin is list:
         return {"type": "array"} | ({"items": _schema(args[0], place)} if args else {})

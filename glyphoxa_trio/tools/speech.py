@@ -1,8 +1,8 @@
-"""What a tool's answer sounds like, and what a model reads of it (D18, A13 to A20).
+"""The parts of a tool's answer: the message to be spoken, and the data for a model.
 
-`present` splits a result into ``message``, short enough to be spoken, and
-``data``, everything. `outcome_text` writes an outcome as the JSON text that
-goes back to a model, never above its cap in bytes of UTF-8.
+`present` splits a result into ``message``, short enough to be spoken, and ``data``,
+everything. `outcome_text` writes an outcome as the JSON text that goes back to a model,
+never above its cap in bytes of UTF-8.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .definition import ToolDefinition
 from .outcome import Effect, Outcome, ToolResult
 
 CHAT_CAP: Final = 16 * 1024
-MIN_CAP: Final = 256  # below this, not even what became of a call would fit
+MIN_CAP: Final = 256  # below this, not even the status of a call would fit
 
 MESSAGE_LIMIT: Final = 1000  # characters: about a minute of speech
 RESULT_PHRASE: Final = "I have the result."
 NOTHING_PHRASE: Final = "Done."
 ERROR_PHRASE: Final = "That did not work."
 
-# Where servers put the result itself, when they wrap it.
+# Keys under which servers put the result itself, when they wrap it.
 _WRAPPERS: Final = ("structured", "data", "result", "output")
 _PLACEHOLDER: Final = re.compile(r"\{([\w-]+(?:\.[\w-]+)*)\}")
 _OPENING: Final = re.compile(r"\s*[\[{]")
@@ -38,7 +38,7 @@ _CUT: Final = "…"
 
 @attrs.frozen
 class Presented:
-    """``message`` is short and may be spoken; ``data`` is everything."""
+    """A result in two parts: a short message to be spoken, and all of it as data."""
 
     message: str
     data: Any
@@ -47,13 +47,12 @@ class Presented:
 def present(result: ToolResult, definition: ToolDefinition) -> Presented:
     """Split a result into what may be spoken and what a model may read.
 
-    The message is the first that yields words: ``speech_template``,
-    ``speech_field``, the text blocks, a fixed phrase. A text block that is a
-    JSON object or array is data, not words: servers without structured content
-    answer like that, and no NPC should read braces aloud. A template with a
-    placeholder that the result cannot fill does not apply: a sentence with a
-    hole in it sounds worse than the tool's own words. Of media a model reads
-    placeholders, which are not spoken.
+    The message is the first that yields words: ``speech_template``, ``speech_field``,
+    the text blocks, a fixed phrase. A text block that is a JSON object or array is
+    data, not words: servers without structured content answer like that, and an NPC
+    should not read braces aloud. A template with a placeholder that the result cannot
+    fill is not used: a sentence with a hole in it sounds worse than the tool's own
+    words. Of media a model reads placeholders, which are not spoken.
     """
     words, structured = _read(result)
     read = text = "\n".join(words)
@@ -79,15 +78,14 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
 def outcome_text(
     outcome: Outcome, *, cap: int = CHAT_CAP, max_depth: int | None = None
 ) -> str:
-    """The outcome as a model reads it: a JSON object of at most ``cap`` bytes.
+    """Return the outcome as a model reads it: a JSON object of at most ``cap`` bytes.
 
-    Status is left out when it is ok, and data when it only repeats the message.
-    What does not fit is cut from the end, marked ``"truncated": true``. Data
-    deeper than ``max_depth`` levels of objects and arrays is cut likewise.
+    Status is left out when it is ok, and data when it only repeats the message. Text
+    that does not fit is cut from the end, marked ``"truncated": true``. Data deeper
+    than ``max_depth`` levels of objects and arrays is cut likewise.
 
     Raises:
-      ValueError: if ``cap`` is below `MIN_CAP`.
-    """
+      ValueError: if ``cap`` is below `MIN_CAP`."""
     if cap < MIN_CAP:
         raise ValueError(f"cap must be at least {MIN_CAP} bytes, got {cap}")
     head: dict[str, Any] = {}
@@ -102,7 +100,7 @@ def outcome_text(
     repeats = isinstance(data, str) and data.strip() == outcome.message
     if data is not None and not repeats:
         body["data"] = data
-    # The outcome itself is one level more.
+    # The outcome itself adds one level.
     writer = JsonTextWriter(_MAX_DEPTH if max_depth is None else max_depth + 1)
     text = writer.object(head | body, cap)
     if writer.truncated or outcome.truncated:
@@ -111,7 +109,7 @@ def outcome_text(
 
 
 def _read(result: ToolResult) -> tuple[list[str], Any]:
-    """The words of a result, and its structured content wherever that was."""
+    """Return the words of a result, and its structured content, wherever it was."""
     blocks = [(block, container(block)) for block in result.text]
     words = [block for block, value in blocks if value is None]
     values = [(block, value) for block, value in blocks if value is not None]
@@ -125,7 +123,7 @@ def _read(result: ToolResult) -> tuple[list[str], Any]:
 
 
 def container(text: str) -> Any:
-    """The JSON object or array that ``text`` is, or None."""
+    """Return the JSON object or array that ``text`` is, or None."""
     if len(text) > _LARGEST_JSON_TEXT or not _OPENING.match(text):
         return None
     try:
@@ -135,7 +133,7 @@ def container(text: str) -> Any:
 
 
 def _already_said(structured: Any) -> set[str]:
-    """What a text block would only repeat: servers send both for old clients."""
+    """Return the values that a text block may repeat: servers send both."""
     known: set[str] = set()
     for place in _places(structured):
         entries = place if isinstance(place, list | tuple) else ()
@@ -147,7 +145,7 @@ def _comparable(value: Any) -> str:
     try:
         return canonical(value)
     except (ValueError, TypeError, RecursionError):
-        return ""  # like nothing else
+        return ""  # equal to nothing else
 
 
 def _places(structured: Any) -> Iterable[Any]:
@@ -157,7 +155,7 @@ def _places(structured: Any) -> Iterable[Any]:
 
 
 def _found(structured: Any, path: str) -> Any:
-    """What is at the dotted ``path``, or at the same path inside a wrapper."""
+    """Return the value at the dotted ``path``, or at that path inside a wrapper."""
     for place in _places(structured):
         value = place
         for step in path.split("."):
@@ -175,18 +173,18 @@ def _found(structured: Any, path: str) -> Any:
 
 
 def rendered(template: str, structured: Any) -> str:
-    """The template, its ``{placeholders}`` filled in one pass; empty if something is
-    missing. What is filled in is not looked at again."""
+    """Return the template with its ``{placeholders}`` filled in one pass; empty if a
+    value is missing. Placeholders inside values are not filled."""
     names = _PLACEHOLDER.findall(template)
     values = {name: _spoken(_found(structured, name)) for name in names}
     if not all(values.values()):
         return ""
-    # A function, so that nothing in a value is ever read as a placeholder.
+    # A function, so that backslashes in a value are not read as references.
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
 
 
 def _spoken(value: Any) -> str:
-    """A scalar, or a list of scalars, in words; of anything else nothing."""
+    """Return a scalar, or a list of scalars, in words; else an empty text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -211,13 +209,13 @@ def _short(text: str) -> str:
 
 @attrs.define(eq=False)
 class JsonTextWriter:
-    """JSON text within a number of bytes. Looks at no more than fits."""
+    """A writer of JSON text of limited size, which reads no more than fits."""
 
     max_depth: int
     truncated: bool = attrs.field(default=False, init=False)
 
     def write(self, value: Any, room: int, depth: int = 0) -> str | None:
-        """As much of ``value`` as fits into ``room`` bytes; None if nothing does."""
+        """Return as much of ``value`` as fits into ``room`` bytes; None for nothing."""
         if isinstance(value, str):
             return self._string(value, room)
         if isinstance(value, Mapping | list | tuple):
@@ -242,7 +240,7 @@ class JsonTextWriter:
         return text
 
     def object(self, value: Mapping[Any, Any], room: int, depth: int = 0) -> str:
-        """As many entries as fit into ``room`` bytes, at least two."""
+        """Return as many entries as fit into ``room`` bytes, at least two bytes."""
         parts: list[str] = []
         left = room - 2
         for key, entry in value.items():
@@ -268,7 +266,7 @@ class JsonTextWriter:
         return "[" + ",".join(parts) + "]"
 
     def _string(self, value: str, room: int) -> str | None:
-        start = value[: max(room, 0)]  # every character takes a byte at least
+        start = value[: max(room, 0)]  # every character takes at least a byte
         if len(start) == len(value) and _size(text := _quoted(value)) <= room:
             return text
         self.truncated = True
@@ -283,7 +281,7 @@ class JsonTextWriter:
 
 
 def _quoted(text: str) -> str:
-    # A lone surrogate has no UTF-8; it becomes a question mark.
+    # A lone surrogate has no UTF-8 encoding; it becomes a question mark.
     return json.dumps(text.encode(errors="replace").decode(), ensure_ascii=False)
 
 

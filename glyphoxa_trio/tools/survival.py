@@ -1,14 +1,14 @@
-"""Percentiles of calls of which some were cut before they ended (D7).
+"""Percentiles of the durations of calls of which some were cut before they ended.
 
-Statistics calls a cut call right-censored, and has the product-limit (Kaplan-Meier)
-estimator for it: the share of calls still running after t is the product of
+In statistics a cut call is right-censored, and the product-limit (Kaplan-Meier)
+estimator is made for it: the share of calls still running after t is the product of
 (1 - ended / still watched) over the times at which calls ended, where a cut call is
 watched until its cut. Dropping cut calls would make a slow tool look fast; counting
 them as ended would too.
 
-It is asked for three percentiles on every call, so it does not go through the calls
-one by one. Between two cut ones the product telescopes,
-(n-1)/n · (n-2)/(n-1) · … · (n-k)/n, and one factor does for all k.
+Three percentiles are needed for every call, so the calls are not processed one by one.
+Between two cut ones the product telescopes, (n-1)/n · (n-2)/(n-1) · … · (n-k)/n, and
+one factor is enough for all k.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 
-# Calls that ended with no cut one between them: the share of all that still runs at
-# its end, negated, so that stretches are in order; how many had ended before it, and
-# have at its end; how many are watched at its start, and the share of all that still
-# runs there, exactly: numerator and denominator. A tuple, as `bisect` compares them.
+# A stretch of calls that ended with no cut one between them: the share of all calls
+# still running at its end, negated, so that stretches are in order; how many had ended
+# before it, and at its end; how many are watched at its start, and the share of all
+# still running there, exactly: numerator and denominator. A tuple, for `bisect`.
 Stretch = tuple[float, int, int, int, int, int]
 
 
 def stretches(ended: list[float], cut: list[float]) -> list[Stretch]:
-    """What all percentiles of these calls are made of; both lists are in order."""
+    """Return the data that all percentiles of these calls share; lists in order."""
     found: list[Stretch] = []
     running, of, ends, cuts = 1, 1, 0, 0
     while ends < len(ended):
@@ -41,16 +41,15 @@ def stretches(ended: list[float], cut: list[float]) -> list[Stretch]:
 def product_limit(
     p: int, ended: list[float], cut: list[float], known: list[Stretch]
 ) -> float:
-    """The least time by which ``p`` % of the calls have ended.
+    """Return the least time by which ``p`` % of the calls have ended.
 
-    If the estimator never gets that far, just above the longest cut call. In
-    integers where it counts, so that ranks stay exact.
+    If the estimator never gets that far, just above the longest cut call. It counts in
+    integers where ranks have to be exact.
 
     Args:
       ended, cut: seconds, each in order; at least one is not empty.
-      known: their `stretches`.
-    """
-    # To be rounded keeps the order, so the first that may be it is not after it.
+      known: their `stretches`."""
+    # Rounding keeps the order, so the right stretch is not before the first one found.
     first = bisect_left(known, ((p - 100) / 100,))
     for _, before, until, watched, running, of in known[first:]:
         # The least number of ends by which running/of has shrunk to 1 - p %.

@@ -1,6 +1,6 @@
-"""Latency tiers: what a player's patience allows, and where a tool belongs.
+"""Latency tiers: how long a turn may wait for tools, and which tools fit.
 
-Figures of seeds 000 and 001, written here and nowhere else (G16, G23, G39).
+Their default figures are in this module and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 
 
 class Tier(IntEnum):
-    """How long the table may wait for tools. Ordered: FAST < STANDARD < DEEP."""
+    """A latency tier of turns and tools. Ordered: FAST < STANDARD < DEEP."""
 
     FAST = 0
     STANDARD = 1
@@ -23,10 +23,10 @@ class Tier(IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> Tier:
-        """``"fast"``, ``"standard"`` or ``"deep"``, in any case.
+        """Return the tier of ``"fast"``, ``"standard"`` or ``"deep"``, in any case.
 
         Raises:
-          ValueError: naming the three.
+          ValueError: for any other text; the message names the three.
         """
         try:
             return cls[text.strip().upper()]
@@ -35,7 +35,7 @@ class Tier(IntEnum):
             raise ValueError(f"tier must be one of {known}, got {text!r}") from None
 
     def slower(self) -> Tier:
-        """The next slower tier; DEEP stays DEEP."""
+        """Return the next slower tier; DEEP stays DEEP."""
         return Tier(min(self + 1, Tier.DEEP))
 
 
@@ -69,7 +69,7 @@ class TierLimits:
             raise ValueError("tier ceilings must not shrink from FAST to DEEP")
 
     def tier_of(self, seconds: float) -> Tier:
-        """Where a tool that takes ``seconds`` belongs."""
+        """Return the tier of a tool that takes ``seconds``."""
         if seconds <= self.fast_threshold:
             return Tier.FAST
         if seconds <= self.standard_threshold:
@@ -77,29 +77,29 @@ class TierLimits:
         return Tier.DEEP
 
     def threshold(self, tier: Tier) -> float:
-        """The largest estimate that still belongs to ``tier``; DEEP has no end."""
+        """Return the largest estimate that is in ``tier``; infinite for DEEP."""
         return (self.fast_threshold, self.standard_threshold, float("inf"))[tier]
 
     def ceiling(self, tier: Tier) -> float:
-        """The tool budget of a turn of ``tier``: fan-outs cost their slowest call."""
+        """Return the tool budget of a turn: a fan-out costs its slowest call."""
         return (self.fast_ceiling, self.standard_ceiling, self.deep_ceiling)[tier]
 
 
 DEFAULT_LIMITS: Final = TierLimits()
 
-# G39: the badges of the marketplace, by measured p50 below so many seconds.
+# The badges of the marketplace, by measured p50 below so many seconds.
 _BADGES: Final = ((0.05, "Lightning"), (0.2, "Fast"), (1.0, "Standard"))
 
 
-# And its tags: in which turns there is room for a tool, by its tier.
+# The tags of the marketplace: the turns that have room for a tool, by its tier.
 _TAGS: Final = ("FAST compatible", "STANDARD compatible", "DEEP only")
 
 
 def badge(p50: float) -> str:
-    """Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow."""
+    """Return Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow."""
     return next((name for below, name in _BADGES if p50 < below), "Slow")
 
 
 def tag(tier: Tier) -> str:
-    """In which turns there is room for a tool of ``tier``."""
+    """Return the turns that have room for a tool of ``tier``, as a tag."""
     return _TAGS[tier]

@@ -1,9 +1,9 @@
-"""May this NPC ever use this tool, and if not, what exactly changes that? Pure.
+"""The usability of a tool for an NPC, and the remedies that would change it. Pure.
 
 `judge` has no rules of its own. It asks the gate with the NPC's ceiling and the whole
-budget of such a turn. On a no it follows the first of the `remedies`, in thought, and
-asks again, until the gate says yes. A remedy that does not move the gate is not
-offered, so whatever is offered is true when it is followed:
+budget of such a turn. If the gate refuses, it applies the first of the `remedies`, in
+memory only, and asks again, until the gate permits. A remedy that does not change the
+answer is not offered, so every offered remedy works when it is followed:
 
     judge(clock_now, grant_of_stan, Tier.FAST, DEFAULT_LIMITS).text
     "it declares 800 ms: raise Stan's budget_tier to standard, or set ..."
@@ -24,23 +24,23 @@ from .gate import Candidate, Grant, Reason, Refusal, why_slow
 from .remedies import ANYWHERE, GateState, Places, Remedy, RemedyKind, ways
 from .tier import Tier, TierLimits
 
-# Each need has a reason of its own, and the gate has no more reasons than these that a
+# Each need has a different reason, and the gate has no more reasons than these that a
 # remedy can remove.
 _MOST_NEEDS: Final = 6
 
 
 class Use(StrEnum):
-    """Whether an NPC can use a tool."""
+    """The usability of a tool for an NPC."""
 
     NOW = "now"
-    ASKED = "asked"  # when somebody has approved the call
+    ASKED = "asked"  # when a person has approved the call
     LATER = "later"  # hidden for now; it comes back by itself
-    NEVER = "never"  # until somebody follows a remedy
+    NEVER = "never"  # until a remedy is followed
 
 
 @attrs.frozen(kw_only=True)
 class Need:
-    """One reason why a tool is out of reach. Any one of ``remedies`` is enough."""
+    """One reason why a tool cannot be used. Any one of ``remedies`` is enough."""
 
     reason: Reason
     because: str
@@ -52,7 +52,7 @@ class Need:
 
     @property
     def short(self) -> str:
-        """With the likeliest of the remedies only."""
+        """The need with the likeliest of its remedies only."""
         return self._with(self.remedies[:1])
 
     def _with(self, remedies: tuple[Remedy, ...]) -> str:
@@ -62,12 +62,12 @@ class Need:
 
 @attrs.frozen(kw_only=True)
 class Usability:
-    """Whether one NPC can use one tool.
+    """The usability of one tool for one NPC.
 
     Args:
-      fastest: the fastest of the NPC's turns in which it can use the tool, as it can
-        in all slower ones up to its ceiling; None if it cannot use it now.
-      needs: what stands in the way; all of them have to be met.
+      fastest: the fastest of the NPC's turns in which it can use the tool, as it can in
+        all slower ones up to its ceiling; None if it cannot use it now.
+      needs: the obstacles; all of them have to be removed.
     """
 
     npc: str
@@ -84,16 +84,16 @@ class Usability:
 
     @property
     def text(self) -> str:
-        """In which turns the NPC can use it, or why not, and what changes that."""
+        """The turns in which the NPC can use it, or the reasons and the remedies."""
         if self.fastest is None:
             return "; and ".join(need.text for need in self.needs)
         turns = [str(tier) for tier in Tier if self.fastest <= tier <= self.ceiling]
-        asked = ", when somebody approves the call" if self.use is Use.ASKED else ""
+        asked = ", when a person approves the call" if self.use is Use.ASKED else ""
         return f"can be used in {' and '.join(turns)} turns{asked}"
 
     @property
     def short(self) -> str:
-        """As `text`, with one remedy for each need."""
+        """The same as `text`, with one remedy for each need."""
         return "; and ".join(need.short for need in self.needs) or self.text
 
 
@@ -106,12 +106,12 @@ def judge(
     unknown: Unknown = Unknown.TRIAL,
     places: Places = ANYWHERE,
 ) -> Usability:
-    """Whether the NPC of ``grant`` can use the tool in a turn of its own.
+    """Return the usability of the tool for the NPC of ``grant``.
 
     Args:
       ceiling: the slowest turns that the NPC has.
-      unknown: what becomes of tools of which nothing is known.
-      places: where the configuration speaks of them.
+      unknown: the treatment of tools of unknown duration.
+      places: the places of the NPC and the tool in the configuration.
     """
     state = GateState(
         candidate=candidate,
@@ -173,7 +173,7 @@ def _because(no: Refusal, state: GateState) -> str:
         case Reason.CHANGED:
             return "it has changed since it was approved, and is held back"
         case Reason.NOT_TRUSTED:
-            return "nobody approved it, and nobody can be asked"
+            return "it is not approved, and there is no approver"
         case Reason.NEEDS_APPROVAL:
             return "a fast turn has no time to ask for its approval"
         case Reason.UNAVAILABLE:

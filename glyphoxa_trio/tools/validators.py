@@ -1,9 +1,9 @@
-"""JSON schemas that somebody else wrote, compiled by `jsonschema-rs`, within bounds.
+"""Foreign JSON schemas, compiled by `jsonschema-rs`, within bounds.
 
-The library is fast and cannot be interrupted, so what it is given is counted first:
-the size of a schema, and how often one value in it can be looked at, which references
-may double without end. References stay inside the schema, and nothing is ever
-fetched. The library is imported on first use.
+The library is fast and cannot be interrupted, so its input is measured first: the size
+of a schema, and the visits of one value in it, which references may multiply without
+end. References stay inside the schema, and nothing is ever fetched. The library is
+imported on first use.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ MOST_VALUES: Final = 3_000
 
 _WHOLE: Final = "urn:glyphoxa:whole"
 _VALUES: Final = ("const", "default", "enum", "examples")  # these hold no schemas
-_BACKTRACKS: Final = 10_000  # steps of a regular expression that is our own
+_BACKTRACKS: Final = 10_000  # steps of a regular expression of ours
 
 
 class SchemaTooLarge(ValueError):
-    """A schema is beyond a bound; the text says which."""
+    """A schema exceeds a bound; the text says which."""
 
 
 @attrs.frozen
 class Compiled:
-    """A schema that is sound.
+    """A sound schema, compiled.
 
     Args:
       kind: the library's class for its dialect.
-      schema: what was compiled: without dialects, and if it is foreign, without
-        regular expressions.
-      work: how often one value can be looked at, at most; None if that is more than
-        any check may cost.
+      schema: the schema that was compiled: without dialects, and if it is foreign,
+        without regular expressions.
+      work: the most visits of one value; None if that is more than a check may cost.
     """
 
     kind: type[Validator]
@@ -62,12 +61,12 @@ def compiled(parameters: Any, *, foreign: bool) -> Compiled:
     """Compile a schema.
 
     Args:
-      foreign: it is somebody else's. Its regular expressions are left to the server
-        that wrote them: they may well be another language's.
+      foreign: the schema is a server's. Its regular expressions are left to that
+        server: they may be in another language's dialect.
 
     Raises:
-      TooLarge: for more than 64 KiB, 3,000 values or 64 levels.
-      Exception: the library's, or ours: it is not a sound schema.
+      SchemaTooLarge: for more than 64 KiB, 3,000 values or 64 levels.
+      Exception: the library's, or ours: the schema is not sound.
     """
     text = as_text(parameters)
     if len(text) > MOST_BYTES:
@@ -83,7 +82,7 @@ def compiled(parameters: Any, *, foreign: bool) -> Compiled:
 
 
 def part_of(whole: Compiled, part: Any) -> Validator:
-    """A validator for a subschema, whose references still lead into the whole.
+    """Return a validator for a subschema whose references lead into the whole.
 
     Raises:
       Exception: the library's.
@@ -95,7 +94,7 @@ def part_of(whole: Compiled, part: Any) -> Validator:
 
 
 def values_in(value: Any, most: int) -> int:
-    """How many values there are in this one, itself counted; ``most`` + 1 if more."""
+    """Return the number of values in this one, with itself; ``most`` + 1 if more."""
     found = 0
     waiting = [value]
     while waiting and found <= most:
@@ -109,14 +108,14 @@ def values_in(value: Any, most: int) -> int:
 
 
 def as_text(schema: Any) -> str:
-    """The schema as JSON."""
+    """Return the schema as JSON."""
     return json.dumps(schema, default=_plain)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _kind(dialect: object) -> type[Validator]:
@@ -140,7 +139,7 @@ def _built(kind: type[Validator], schema: Any, **more: Any) -> Validator:
 
 
 def _leading(schema: Any) -> Any:
-    """A copy whose references lead into the whole schema."""
+    """Return a copy whose references lead into the whole schema."""
     if isinstance(schema, dict):
         copy = {key: _leading(value) for key, value in schema.items()}
         reference = copy.get("$ref")
@@ -154,13 +153,13 @@ def _leading(schema: Any) -> Any:
 
 @attrs.define
 class _Copy:
-    """A copy of a schema without what is not to be followed, its values counted."""
+    """The copying of a schema, without keywords to ignore, its values counted."""
 
     foreign: bool
     counted: int = 0
 
     def of(self, schema: Any, depth: int = 0) -> Any:
-        """A copy of a subschema. A dialect further in would change the rules there."""
+        """Return a copy without dialects, which would change the rules further in."""
         if not isinstance(schema, dict):
             return self._plain(schema, depth)
         self._count(depth)
@@ -184,7 +183,7 @@ class _Copy:
         return copy
 
     def _left_to_the_server(self, key: str, schema: dict[str, Any]) -> bool:
-        """Whether a keyword is, or depends on, a regular expression."""
+        """Return True if a keyword is, or depends on, a regular expression."""
         if key == "additionalProperties":
             return "patternProperties" in schema
         return key in ("pattern", "patternProperties", "unevaluatedProperties")

@@ -1,9 +1,9 @@
-"""What a tool has lately been like: its last calls, in one ring (D7, G22).
+"""The window of a tool's last calls, from which its percentiles and health follow.
 
-A call cut by the turn's clock was not measured to its end; it only says "longer
-than this", which `survival` takes into account. If no call was cut, the percentiles
-are the nearest rank. Above 300 lines, because what a sample changes and what is asked
-of the samples are two sides of one ring.
+A call cut by the turn's clock was not measured to its end; it only tells "longer than
+this", which `survival` takes into account. If no call was cut, the percentiles are the
+nearest rank. Above 300 lines, because recording samples and reading them are two sides
+of one ring.
 """
 
 from __future__ import annotations
@@ -22,37 +22,36 @@ import attrs
 
 from .survival import Stretch, product_limit, stretches
 
-# With so many samples, a tenth of them is more than an accident or two.
+# With so many samples, a tenth of them is more than one or two by chance.
 _BIMODAL_SAMPLES: Final = 20
-_TENTH: Final = 10  # each side holds at least one in so many
-# A bimodal tool stays so while each side holds at least one in so many: if the slower
-# side held fewer, p95 would be one of the faster calls.
+_TENTH: Final = 10  # each side has at least one in so many samples
+# A bimodal tool stays so while each side has at least one in so many: if the slower
+# side had fewer, p95 would be one of the faster calls.
 _STILL: Final = 19
 # One normal distribution, cut in two, reaches 64 %, a uniform one 75 %.
 _BIMODAL_EXPLAINED: Final = 0.8
-# No tier tells times below this apart, seconds; it also keeps 0 out of log().
+# Times below this, in seconds, are in one tier anyway; it also keeps 0 out of log().
 _ONE_AND_THE_SAME: Final = 0.001
 _TWICE: Final = math.log(2)
-_SLOWER: Final = 2.001  # twice, and what logarithms lose
+_SLOWER: Final = 2.001  # twice, plus the rounding error of logarithms
 
 
 class SampleKind(StrEnum):
-    """How a call that reached its tool ended, as far as the tool is concerned.
+    """The way a call that reached its tool ended, as far as the tool is concerned.
 
-    Never recorded at all: caller's mistakes (invalid arguments), cache hits,
-    followers of a shared flight, refusals, interruptions. They say nothing of
-    the tool.
+    Calls that tell nothing of the tool are never recorded: a caller's mistakes (invalid
+    arguments), cache hits, further waiters of a shared task, refusals, interruptions.
     """
 
     OK = "ok"  # executed: latency; health success
-    TOOL_ERROR = "tool_error"  # it said no: no latency; health success
+    TOOL_ERROR = "tool_error"  # the tool's own error: no latency; health success
     TIMEOUT = "timeout"  # at the tool's or server's limit: latency; health failure
     FAILED = "failed"  # transport failure, crash: no latency; health failure
     CENSORED = "censored"  # cut by the turn: latency is longer; nothing of health
 
     @property
     def is_failure(self) -> bool:
-        """True if it speaks against the tool's health."""
+        """True if it counts against the tool's health."""
         return self is SampleKind.TIMEOUT or self is SampleKind.FAILED
 
 
@@ -69,11 +68,10 @@ def _duration(_: object, attribute: attrs.Attribute[float], value: float) -> Non
 
 @attrs.frozen
 class Sample:
-    """One call: how it ended, its seconds, and when that was (``at``, clock time).
+    """One call: how it ended, its seconds, and the time of its end (``at``).
 
-    A ``probe`` is a latency sample like any other, and nothing of health (D9).
-    ``arguments`` is equal for calls with equal arguments; None if it is not known.
-    """
+    A ``probe`` is a latency sample like any other, but does not count for health.
+    ``arguments`` is equal for calls with equal arguments; None if it is not known."""
 
     kind: SampleKind
     seconds: float = attrs.field(validator=_duration)
@@ -86,11 +84,11 @@ class Sample:
 class LatencyWindow:
     """The last ``size`` samples of one tool, none older than ``expiry`` seconds.
 
-    ``now`` is on the clock of the samples' ``at``. A sample that is exactly
-    ``expiry`` old has expired. Neither ``at`` nor ``now`` need to grow.
+    ``now`` is on the clock of the samples' ``at``. A sample that is exactly ``expiry``
+    old has expired. Neither ``at`` nor ``now`` need to grow.
 
-    Every call is recorded and asks for percentiles, so the latencies are kept in
-    order as samples come and go: both together take 4 µs, and nothing is sorted.
+    Every call is recorded and needs percentiles, so the latencies are kept in order as
+    samples come and go: both together take 4 µs, and nothing is sorted.
     """
 
     size: int = attrs.field(default=100, validator=attrs.validators.ge(1))
@@ -98,14 +96,14 @@ class LatencyWindow:
     _ring: deque[Sample] = attrs.field(init=False, repr=False)
     _since_anew: int = attrs.field(default=0, init=False, repr=False)
     _failures: int = attrs.field(default=0, init=False, repr=False)
-    # Of the ring's samples, those newer than `_expired_to`, in order: seconds of
-    # calls measured to their end, and of calls cut before it. None of them is
-    # older than `_oldest`, so two comparisons tell whether they are as of now.
+    # Of the ring's samples, those newer than `_expired_to`, in order: seconds of calls
+    # measured to their end, and of calls cut before it. None of them is older than
+    # `_oldest`, so two comparisons decide if they are up to date.
     _ended: list[float] = attrs.field(factory=list, init=False, repr=False)
     _cut: list[float] = attrs.field(factory=list, init=False, repr=False)
     _oldest: float = attrs.field(default=math.inf, init=False, repr=False)
     _expired_to: float = attrs.field(default=-math.inf, init=False, repr=False)
-    # What three percentiles share as long as calls were cut; None if outdated.
+    # The data that percentiles share if calls were cut; None if outdated.
     _stretches: list[Stretch] | None = attrs.field(default=None, init=False, repr=False)
 
     @_ring.default
@@ -113,7 +111,7 @@ class LatencyWindow:
         return deque(maxlen=self.size)
 
     def record(self, sample: Sample) -> None:
-        """Add the newest sample; in a full window the oldest makes room."""
+        """Add the newest sample; in a full window the oldest is dropped."""
         ring = self._ring
         if len(ring) == ring.maxlen:
             self._evict(ring[0])
@@ -132,7 +130,7 @@ class LatencyWindow:
             self._stretches = None
 
     def start_health_anew(self) -> None:
-        """Samples so far say nothing of health any more; latencies stay (D7)."""
+        """Let the samples so far no longer count for health; latencies stay."""
         self._since_anew = 0
 
     def forget(self) -> None:
@@ -142,16 +140,16 @@ class LatencyWindow:
         self._take([], -math.inf)
 
     def withdraw(self, since: float) -> bool:
-        """Take back the calls from ``since`` on; whether there were any.
+        """Remove the calls from ``since`` on; return True if there were any.
 
-        What made room for them does not come back. Probes stay: they are few, made
-        when there is time, and often all that is known.
+        Samples that they pushed out do not come back. Probes stay: they are few, made
+        when there is time, and often the only samples.
         """
         return self._keep(lambda sample: sample.at < since or sample.probe)
 
     def begin_life(self, most: int) -> bool:
-        """The tool's server has started again: keep only the last ``most`` calls that
-        went well, as a first guess. Returns whether any other sample was there.
+        """Keep only the last ``most`` good calls, as a first guess, since the tool's
+        server has started again. Return True if there was any other sample.
         """
         well = [sample for sample in self._ring if sample.kind is _OK][-most:]
         prior = {id(sample) for sample in well}
@@ -160,22 +158,22 @@ class LatencyWindow:
         return changed
 
     def drop_slower(self, seconds: float, *, but: int = 0) -> bool:
-        """Forget the calls that took at least ``seconds``, or were cut after as much
-        by any limit, except for the newest ``but`` of them. Other failures stay.
-        Returns whether there were any such calls.
+        """Drop the calls that took at least ``seconds``, or were cut after as much by
+        any limit, except for the newest ``but`` of them. Other failures stay. Return
+        True if there were any such calls.
         """
         slow = [x for x in self._ring if x.kind in _LATENCIES and x.seconds >= seconds]
         gone = {id(sample) for sample in slow[: len(slow) - but]}
         return self._keep(lambda sample: id(sample) not in gone)
 
     def most_outliers(self, seconds: float) -> int:
-        """How many calls slower than ``seconds`` may be among the others without making
-        the tool one of two speeds."""
+        """Return how many calls slower than ``seconds`` may be among the others without
+        making the tool bimodal."""
         quick = bisect_left(self._ended, seconds)
         return max(0, (quick - 1) // (_TENTH - 1))
 
     def _keep(self, chosen: Callable[[Sample], bool]) -> bool:
-        """Start over with the chosen samples; False if those are all of them."""
+        """Start over with the chosen samples; return False if those are all."""
         before = len(self._ring) - self._since_anew  # health started anew
         kept = [x for x in enumerate(self._ring) if chosen(x[1])]
         if len(kept) == len(self._ring):
@@ -187,8 +185,8 @@ class LatencyWindow:
         return True
 
     def only_cut_after(self, seconds: float) -> bool:
-        """True if a percentile of so many seconds comes from cut calls alone: no call
-        that ended took as long."""
+        """Return True if a percentile of so many seconds comes from cut calls alone: no
+        call that ended took as long."""
         ended = self._ended
         return bool(self._cut) and (not ended or ended[-1] < seconds)
 
@@ -198,8 +196,8 @@ class LatencyWindow:
         return self._ring[-1] if self._ring else None
 
     def longest_cut(self, now: float) -> float | None:
-        """The longest time after which a call was cut, seconds, or None. A later call
-        that ended sooner counts more than all those that were cut before it.
+        """Return the longest time after which a call was cut, seconds, or None. A later
+        call that ended sooner outweighs all those that were cut before it.
         """
         longest: float | None = None
         for sample in self.samples(now):
@@ -212,22 +210,22 @@ class LatencyWindow:
 
     @property
     def failures(self) -> int:
-        """How many samples are failures: also the expired ones, and probes.
+        """The number of samples that are failures, with expired ones and probes.
 
-        It costs nothing to ask, and `health_samples` never has more.
+        It costs nothing to read, and `health_samples` never has more.
         """
         return self._failures
 
     def samples(self, now: float) -> list[Sample]:
-        """What is not expired, in the order recorded."""
+        """Return the unexpired samples, in the order recorded."""
         expiry = self.expiry
         return [sample for sample in self._ring if now - sample.at < expiry]
 
     def health_samples(self, now: float) -> list[Sample]:
-        """What speaks about health: recorded since it started anew, not expired.
+        """Return the samples that count for health: since its restart, unexpired.
 
         Cut calls and probes are neither failures nor successes, and not in the
-        denominator: a cut call reached the tool, but nobody saw how it would end.
+        denominator: a cut call reached the tool, but its end was not seen.
         """
         before = max(0, len(self._ring) - self._since_anew)
         return [
@@ -239,17 +237,17 @@ class LatencyWindow:
         ]
 
     def latency_count(self, now: float) -> int:
-        """How many samples say something of latency, the cut ones included."""
+        """Return the number of latency samples, the cut ones included."""
         self._as_of(now)
         return len(self._ended) + len(self._cut)
 
     def percentile(self, p: int, now: float) -> float | None:
-        """The ``p``-th percentile of latency, seconds; None without samples.
+        """Return the ``p``-th percentile of latency, seconds; None without samples.
 
-        The least time by which ``p`` % of the calls have ended: nearest rank, or
-        product-limit if some were cut. If the estimator never gets that far, the
-        answer is just above the longest cut call: "longer than this". It grows
-        with ``p``: p99 >= p50.
+        It is the least time by which ``p`` % of the calls have ended: nearest rank, or
+        product-limit if some were cut. If the estimator never gets that far, the result
+        is just above the longest cut call: "longer than this". It grows with ``p``: p99
+        >= p50.
 
         Raises:
           ValueError: unless 1 <= p <= 100.
@@ -268,19 +266,19 @@ class LatencyWindow:
         return ended[-(-p * len(ended) // 100) - 1]
 
     def bimodal(self, now: float, *, before: bool = False) -> bool:
-        """True if the tool has two speeds: say, a cache hit and a miss (D8, G40).
+        """Return True if the tool has two speeds: say, a cache hit and a miss.
 
-        The latencies are split in two where that explains most of the variance of
-        their logarithms (Otsu's method). The sides are two modes if the split
-        explains at least 80 % of it, each side holds at least a tenth of at least
-        20 samples, and the slower's median is at least twice the faster's. A tool
-        that was bimodal ``before`` stays so until a side holds less than a
-        nineteenth: near a tenth, chance alone would change the answer all day.
+        The latencies are split in two where that explains most of the variance of their
+        logarithms (Otsu's method). The sides are two modes if the split explains at
+        least 80 % of it, each side has at least a tenth of at least 20 samples, and the
+        slower's median is at least twice the faster's. A tool that was bimodal
+        ``before`` stays so until a side has less than a nineteenth: near a tenth,
+        chance alone would change the result all day.
 
-        A call cut beyond the median is surely one of the slow ones and counts, as if
-        it had taken twice the median at least: nobody saw how slow it was, and a tool
-        whose faster side is near the ceiling would look as if it had but one. One cut
-        before says nothing of which side it belongs to and is left out.
+        A call cut beyond the median is surely one of the slow ones and counts as if it
+        had taken at least twice the median: its real duration is not known, and a tool
+        whose faster side is near the ceiling would otherwise look as if it had one
+        speed. A call cut before the median could be on either side and is left out.
         """
         middle = self.percentile(50, now)
         if middle is None:
@@ -318,7 +316,7 @@ class LatencyWindow:
         )
 
     def _evict(self, sample: Sample) -> None:
-        """Take the ring's oldest out of everything that was made of it."""
+        """Remove the ring's oldest sample from all that was computed of it."""
         kind = sample.kind
         if kind is _TIMEOUT or kind is _FAILED:
             self._failures -= 1
@@ -330,11 +328,11 @@ class LatencyWindow:
             self._stretches = None
 
     def _as_of(self, now: float) -> None:
-        """Have the latencies without what is expired, and with all that is not.
+        """Bring the latencies up to date: drop the expired ones, add the others.
 
-        The difference grows with the sample's age, however floats are rounded, so
-        the two at the ends speak for all. A tool whose samples expire is called
-        less than a hundred times in that time, and can afford to start over.
+        The difference grows with the sample's age, however floats are rounded, so the
+        two at the ends decide for all. A tool whose samples expire is called less than
+        a hundred times in that time, so that starting over is cheap enough.
         """
         if now - self._oldest < self.expiry <= now - self._expired_to:
             return
@@ -343,7 +341,7 @@ class LatencyWindow:
         self._take(live, max(gone, default=-math.inf))
 
     def _take(self, live: list[Sample], expired_to: float) -> None:
-        """Start over with these."""
+        """Start over with these samples."""
         self._ended = sorted(
             s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT
         )
@@ -355,12 +353,12 @@ class LatencyWindow:
 
 @lru_cache(maxsize=256)
 def _weights(n: int) -> list[float]:
-    """What makes of the sum of the first i deviations the variance between i and the
-    other n - i, for every i."""
+    """Return the factors that turn the sum of the first i deviations into the variance
+    between i and the other n - i, for every i."""
     return [n / (i * (n - i)) for i in range(1, n)]
 
 
 def _middle(ordered: list[float]) -> float:
-    """The median."""
+    """Return the median."""
     half = len(ordered) // 2
     return (ordered[half] + ordered[-half - 1]) / 2

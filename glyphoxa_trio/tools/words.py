@@ -1,4 +1,4 @@
-"""How a search for tools reads words: forms of one word, and everyday words.
+"""Words in a search for tools: the stem of a word, and everyday words.
 
 In English, because tools describe themselves in it; a word of any other language is
 left as it is. The list is small on purpose: the model that searches can try again.
@@ -20,16 +20,16 @@ _NOTHINGSAID: Final = (
     " would you your"
 )
 EMPTY: Final = frozenset(_NOTHINGSAID.split())
-"""Words that say nothing about what is wanted."""
+"""Words that say nothing about the tool that is wanted."""
 
 _ENDINGS: Final = ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s")
 
 
 @lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """The part that forms of a word share: ``writ`` of write, writes and writing.
+    """Return the part that forms of a word share: ``writ`` of write and writing.
 
-    Not the root of it, and not always a word; the same for every form is enough.
+    It is not the root, and not always a word; it only has to be the same for each form.
     """
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
         return word
@@ -49,8 +49,8 @@ def stem(word: str) -> str:
     return f"{word[:-1]}i" if word.endswith("y") and len(word) > 3 else word
 
 
-# What people say, and what tools call it. Each word on the left may mean each on the
-# right, and not the other way round.
+# Everyday words, and the words that tools use. Each word on the left may mean each on
+# the right, and not the other way round.
 SAID: Final[Mapping[str, str]] = {
     "clock hour day date weekday month year today tomorrow now": "time",
     "website site homepage internet online web browse surf page article": (
@@ -100,7 +100,7 @@ SAID: Final[Mapping[str, str]] = {
 
 
 def meant_by(word: str) -> tuple[str, ...]:
-    """The stems of the words that tools may use for it; none for most words."""
+    """Return the stems of the words that tools may use for it; mostly none."""
     return _MEANT.get(stem(word), ())
 
 

@@ -190,12 +190,12 @@ async def test_a_flight_that_nobody_boarded_flies_on(
 ) -> None:
     # D12a: what may finish after an interruption.
     results: list[outcome.Maybe[str]] = []
-    flights.start("tool", nap, 2, on_landed=results.append)
+    flights.start("tool", nap, 2, on_result=results.append)
     await trio.sleep(3)
     assert results == [outcome.Value("woke at 2")]
 
 
-async def test_on_landed_is_told_before_the_passengers_and_not_of_a_cancelled_end(
+async def test_on_result_is_told_before_the_waiters_and_not_of_a_cancelled_end(
     flights: SharedTasks, autojump_clock: MockClock
 ) -> None:
     told: list[str] = []
@@ -205,7 +205,7 @@ async def test_on_landed_is_told_before_the_passengers_and_not_of_a_cancelled_en
         told.append(type(result).__name__)
 
     for work in (nap, fail, deaf_nap):
-        flight = flights.start(work.__name__, work, 1, on_landed=tell)
+        flight = flights.start(work.__name__, work, 1, on_result=tell)
         flight.add_waiter()
         if work is deaf_nap:
             assert flight.release()
@@ -261,7 +261,7 @@ async def test_too_many_strays_refuse_their_key_until_one_ends(
     assert flights.statistics() == SharedTaskStatistics(
         launched=4, flying=0, lingering={}
     )
-    assert flights._strays.by_key == {}, "a key that is done is forgotten"
+    assert flights._lingering.by_key == {}, "a key that is done is forgotten"
 
 
 async def test_who_joins_a_stray_and_leaves_does_not_renew_its_grace(
@@ -392,7 +392,7 @@ async def test_what_needs_no_task_lands_when_somebody_says_so(
     work = Begun()
     told: list[Any] = []
     tasks = trio.lowlevel.current_statistics().tasks_living
-    flight = flights.start("tool", never, begin=work.begin, on_landed=told.append)
+    flight = flights.start("tool", never, begin=work.begin, on_result=told.append)
     assert trio.lowlevel.current_statistics().tasks_living == tasks
     flight.add_waiter()
     flight.add_waiter()
@@ -416,7 +416,7 @@ async def test_who_leaves_it_last_leaves_nothing_behind(
     stopped: list[Any] = []
     told: list[Any] = []
     flights.when_lingering_stops(stopped.append)
-    flight = flights.start("tool", never, begin=work.begin, on_landed=told.append)
+    flight = flights.start("tool", never, begin=work.begin, on_result=told.append)
     assert await ride(flight, 2) == "left"
     assert (flight.done, flight.cancelled, work.left) == (True, True, 1)
     work.land("too late")
@@ -478,7 +478,7 @@ def test_a_flight_without_a_task_ends_once_whatever_comes_first(
         told: list[Any] = []
         async with open_flights() as flights:
             flight = flights.start(
-                "tool", never, begin=work.begin, on_landed=told.append
+                "tool", never, begin=work.begin, on_result=told.append
             )
             passengers, in_task, end = 0, 0.0, ""  # the model
             for step in steps:
@@ -539,7 +539,7 @@ async def test_a_thread_lands_like_any_other_work(flights: SharedTasks) -> None:
     told: list[outcome.Maybe[Any]] = []
     held = Held()
     held.go.set()
-    flight = flights.start_in_thread("tool", held, 1, 2, on_landed=told.append)
+    flight = flights.start_in_thread("tool", held, 1, 2, on_result=told.append)
     assert await ride(flight, 10) == (1, 2)
     assert told == [outcome.Value((1, 2))]
     with pytest.raises(ZeroDivisionError):

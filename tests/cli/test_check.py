@@ -222,9 +222,9 @@ def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
     warnings = [x for x in checked.stdout.splitlines() if x.startswith("warning: ")]
     none, some = warnings
     assert none == (
-        "warning: Stan can use none of the tools it is granted: seer.vanish: nobody"
-        " approved it, and nobody can be asked: add 'seer.vanish' to the tools of"
-        " Stan; seer.whisper: nobody approved it, and nobody can be asked: add"
+        "warning: Stan can use none of the tools it is granted: seer.vanish: it is"
+        " not approved, and there is no approver: add 'seer.vanish' to the tools of"
+        " Stan; seer.whisper: it is not approved, and there is no approver: add"
         " 'seer.whisper' to the tools of Stan; and its min_tier is deep: raise Stan's"
         " budget_tier to deep"
     )

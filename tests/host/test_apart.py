@@ -172,7 +172,7 @@ def test_what_another_process_cannot_find_is_refused_with_the_remedy() -> None:
         return lambda: None
 
     for function, why in (
-        (local, "made inside another function"),
+        (local, "defined inside another function"),
         (nameless(), "lambda"),
         (Holder().method, "bound to an object"),
     ):

@@ -541,7 +541,7 @@ async def test_a_store_that_cannot_be_read_is_told_and_left_as_it_is() -> None:
             await wait_all_tasks_blocked()
         assert store.saves == 0
     assert told.warnings == [
-        ("", "what was approved in earlier runs is lost: the disk is on fire")
+        ("", "approvals of earlier runs are not loaded: the disk is on fire")
     ]
 
 
@@ -557,7 +557,7 @@ async def test_a_store_that_never_answers_does_not_hold_up_the_start(
             assert trio.current_time() == LOADING
     store.gate.set()
     assert told.warnings == [
-        ("", "what was approved in earlier runs is lost: no answer after 2 s")
+        ("", "approvals of earlier runs are not loaded: no answer after 2 s")
     ]
 
 

@@ -399,7 +399,7 @@ async def test_after_the_pause_one_call_is_the_trial(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(b.run, "act")
             await trio.sleep(0.1)
-            assert b.obstacle() == "it failed repeatedly, one call is trying it"
+            assert b.obstacle() == "it failed repeatedly, a trial call is running"
             outcomes = await b.run("act")
             assert statuses(outcomes) == ["unavailable"]
             assert b.anew == []

@@ -46,12 +46,12 @@ CALL = ToolCall("c1", "act")
 
 
 def slot(
-    *, flown: bool = True, begun: float | None = 1.0, **definition: Any
+    *, was_started: bool = True, begun: float | None = 1.0, **definition: Any
 ) -> PendingCall:
     tool = fake("act", **definition)
     schema = ArgumentSchema(tool.definition.parameters)
     listing = CatalogueEntry(tool=tool, exposed="act", estimate=NOTHING, schema=schema)
-    return PendingCall(0, CALL, listing=listing, begun=begun, flown=flown)
+    return PendingCall(0, CALL, listing=listing, begun=begun, was_started=was_started)
 
 
 def end(status: Status, **rest: Any) -> Outcome:
@@ -151,7 +151,7 @@ def test_a_timeout_tells_how_long_it_waited_and_for_whose_limit() -> None:
 
 def test_a_cut_call_is_a_timeout_or_was_never_made() -> None:
     assert call_outcome.cut(slot(), 1.5).status is Status.TIMEOUT
-    assert call_outcome.cut(slot(flown=False, begun=None), 1.5) == end(
+    assert call_outcome.cut(slot(was_started=False, begun=None), 1.5) == end(
         Status.SKIPPED,
         limit=Limit.TURN,
         message="the turn's tool time ended before this call could begin",
@@ -170,13 +170,15 @@ def test_an_interrupted_call_says_whether_it_goes_on(goes_on: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("flown", [False, True])
+@pytest.mark.parametrize("was_started", [False, True])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_only_a_write_that_flew_has_an_unknown_effect(
-    flown: bool, read_only: bool
+    was_started: bool, read_only: bool
 ) -> None:
-    said = call_outcome.interrupted(slot(flown=flown, read_only=read_only), 1.5)
-    assert (said.effect is Effect.UNKNOWN) is (flown and not read_only)
+    said = call_outcome.interrupted(
+        slot(was_started=was_started, read_only=read_only), 1.5
+    )
+    assert (said.effect is Effect.UNKNOWN) is (was_started and not read_only)
 
 
 def test_a_refusal_and_a_mistake_are_told_as_they_are() -> None:
@@ -184,13 +186,13 @@ def test_a_refusal_and_a_mistake_are_told_as_they_are() -> None:
     assert call_outcome.refused(PendingCall(0, CALL), no, 1.5) == end(
         Status.SKIPPED, tool=None, message=no.text, elapsed=0.0
     )
-    assert call_outcome.invalid(slot(flown=False), "$: missing x", 1.5) == end(
+    assert call_outcome.invalid(slot(was_started=False), "$: missing x", 1.5) == end(
         Status.INVALID_ARGUMENTS, message="$: missing x"
     )
 
 
 def test_a_call_of_nothing_has_no_effect_that_could_be_unknown() -> None:
     assert (
-        call_outcome.interrupted(PendingCall(0, CALL, flown=True), 1.5).effect
+        call_outcome.interrupted(PendingCall(0, CALL, was_started=True), 1.5).effect
         is Effect.NONE
     )

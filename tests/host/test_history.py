@@ -235,7 +235,7 @@ async def test_a_disk_that_hangs_holds_neither_the_start_nor_the_end_up(
     assert await history.load(DAY) == []
     assert trio.current_time() == LOADING
     assert told == [
-        "what was measured in earlier runs is not known: no answer after 0.5 s"
+        "measurements of earlier runs are not loaded: no answer after 0.5 s"
     ]
     async with keeping(history):
         history.add(HERE, sample())
@@ -258,7 +258,7 @@ async def test_a_disk_that_fails_is_one_warning_and_is_tried_again_slowly(
             history.add(HERE, sample())
             await trio.sleep(10)
         assert [at for at, _ in disk.log] == [1.0, 31.0, 61.0, 91.0]
-        assert told == ["what is measured cannot be saved: x.db: the disk is full"]
+        assert told == ["measurements cannot be saved: x.db: the disk is full"]
         disk.fails = None
         await trio.sleep(AGAIN)
         assert len(disk.rows) == 10
@@ -323,9 +323,7 @@ async def test_a_file_that_is_of_no_use_is_left_alone(
     assert (disk.opened, len(disk.log)) == (opened, tried)
     assert disk.rows == []
     (text,) = told
-    assert text.endswith(
-        "x.db: it is damaged; what is measured now is for this run only"
-    )
+    assert text.endswith("x.db: it is damaged; measurements are kept for this run only")
 
 
 async def test_a_bug_of_the_file_ends_nothing(autojump_clock: MockClock) -> None:
@@ -336,8 +334,8 @@ async def test_a_bug_of_the_file_ends_nothing(autojump_clock: MockClock) -> None
         assert outcome.status == "ok"
         await trio.sleep(5)
     assert told == [
-        "what was measured in earlier runs is not known: ZeroDivisionError",
-        "what is measured cannot be saved: ZeroDivisionError",
+        "measurements of earlier runs are not loaded: ZeroDivisionError",
+        "measurements cannot be saved: ZeroDivisionError",
     ]
 
 
@@ -387,7 +385,7 @@ async def test_what_nobody_can_have_measured_stops_no_table(
         (outcome,) = await fan_out(host, "look")
         assert outcome.status == "ok"
     (text,) = told
-    assert text.startswith("what was measured in earlier runs is not known: ")
+    assert text.startswith("measurements of earlier runs are not loaded: ")
 
 
 # The host
@@ -572,7 +570,7 @@ async def test_a_file_that_somebody_else_keeps_locked_never_stops_the_table(
                 assert outcome.status == "ok"
     finally:
         theirs.close()
-    assert "in earlier runs is not known: no answer after 0.5 s" in told[0]
+    assert "of earlier runs are not loaded: no answer after 0.5 s" in told[0]
 
 
 TABLE = """

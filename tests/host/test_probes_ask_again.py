@@ -24,7 +24,7 @@ from .fakes import Log, fake
 READY = Availability.READY
 NAMES = tuple(f"look{n}" for n in range(8))
 STAN = Grant(npc="Stan", tools=tuple(f"world.{name}" for name in NAMES))
-CHANGED = "not called: it is described otherwise now"
+CHANGED = "not called: its definition has changed"
 
 
 def world(log: Log, names: Iterable[str] = NAMES, **hints: Any) -> list[Tool]:

@@ -56,8 +56,8 @@ MUTANTS: Final = (
     Mutant(
         "a lone call is not cut at its turn's end",
         "host/executor.py",
-        "deadline=min(booking.until, awaited_until)",
-        "deadline=booking.until",
+        "deadline=min(hedged.until, awaited_until)",
+        "deadline=hedged.until",
         Promise.ON_TIME,
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS: Final = (
     Mutant(
         "calls that do not stop are not counted",
         "actors/lingering.py",
-        "return sum(since + grace <= now for since in strays.values())",
+        "return sum(since + grace <= now for since in tasks.values())",
         "return 0",
         Promise.RIGHTS,
     ),
@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         "a call that still works is made again",
         "host/executor.py",
-        "caller.pending[listing.key, slot.arguments] = slot.call",
+        "caller.pending[listing.key, pending_call.arguments] = pending_call.call",
         "pass",
         Promise.ONCE,
         TRIALS,
@@ -196,8 +196,8 @@ MUTANTS: Final = (
     Mutant(
         "a call that somebody limited ends after half a minute all the same",
         "host/executor.py",
-        "        if booking.until == math.inf:\n",
-        "        if booking.until > trio.current_time() + LONGEST_FLIGHT:\n",
+        "        if hedged.until == math.inf:\n",
+        "        if hedged.until > trio.current_time() + LONGEST_FLIGHT:\n",
         Promise.LIMITS,
         TRIALS,
     ),
@@ -235,15 +235,15 @@ MUTANTS: Final = (
     Mutant(
         "calls that the time cut off are told of twice",
         "host/executor.py",
-        "            slot.settle()\n",
-        "            if end.limit is None:\n                slot.settle()\n",
+        "            pending_call.settle()\n",
+        "            if end.limit is None:\n                pending_call.settle()\n",
         Promise.ONE_OUTCOME,
     ),
     Mutant(
         "an unknown effect is forgotten",
         "host/executor.py",
-        "if end.effect is Effect.UNKNOWN and slot.listing is not None:",
-        "if False and slot.listing is not None:",
+        "if end.effect is Effect.UNKNOWN and pending_call.listing is not None:",
+        "if False and pending_call.listing is not None:",
         Promise.ONCE,
     ),
     Mutant(
@@ -256,17 +256,17 @@ MUTANTS: Final = (
     Mutant(
         "one call more than is allowed",
         "host/executor.py",
-        "if slot.index >= caller.max_calls:",
-        "if slot.index > caller.max_calls:",
+        "if pending_call.index >= caller.max_calls:",
+        "if pending_call.index > caller.max_calls:",
         Promise.RIGHTS,
     ),
     Mutant(
         "a tool's own limit is not kept",
         "host/executor.py",
         "            while True:\n"
-        "                with trio.CancelScope(deadline=min(booking.until, ",
+        "                with trio.CancelScope(deadline=min(hedged.until, ",
         "            while True:\n"
-        "                with trio.CancelScope(deadline=min(booking.until + 0.125, ",
+        "                with trio.CancelScope(deadline=min(hedged.until + 0.125, ",
         Promise.LIMITS,
     ),
     Mutant(
@@ -279,8 +279,9 @@ MUTANTS: Final = (
     Mutant(
         "who goes on is cut at its turn's end all the same",
         "host/executor.py",
-        "            if not slot.goes_on:\n                booking.release(early)",
-        "            booking.release(early)",
+        "            if not pending_call.goes_on:\n"
+        "                hedged.release(early)",
+        "            hedged.release(early)",
         Promise.KEPT,
     ),
     Mutant(
@@ -294,7 +295,8 @@ MUTANTS: Final = (
     Mutant(
         "a call that nobody approved runs",
         "host/executor.py",
-        "        if not slot.approved and not self._is_approved(listing, grant):",
+        "        if not pending_call.approved and not self._is_approved("
+        "listing, grant):",
         "        if False:",
         Promise.RIGHTS,
     ),
@@ -361,14 +363,20 @@ MUTANTS: Final = (
     Mutant(
         "a lost answer is told as no effect",
         "host/call_outcome.py",
-        "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True",
-        "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=False",
+        "                    Status.UNAVAILABLE,\n"
+        "                    now,\n"
+        "                    message=words(error),\n"
+        "                    no_answer=True,",
+        "                    Status.UNAVAILABLE,\n"
+        "                    now,\n"
+        "                    message=words(error),\n"
+        "                    no_answer=False,",
         Promise.EFFECTS,
     ),
     Mutant(
         "a call that never began may have had an effect",
         "host/call_outcome.py",
-        "        and slot.flown\n",
+        "        and pending_call.was_started\n",
         "",
         Promise.EFFECTS,
     ),

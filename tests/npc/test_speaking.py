@@ -170,7 +170,7 @@ class Unprintable(Exception):
     [
         (SpeechError("no such voice"), "no such voice"),
         (KeyError("x"), "KeyError: 'x'"),
-        (Unprintable(), "Unprintable, which cannot say what is wrong"),
+        (Unprintable(), "Unprintable, whose text cannot be read"),
     ],
 )
 async def test_what_cannot_be_said_is_an_event_and_the_turn_goes_on(

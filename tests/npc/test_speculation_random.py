@@ -194,7 +194,7 @@ async def check_that_nothing_is_left(table: Table) -> None:
     await wait_all_tasks_blocked()
     assert table.llm.open == 0
     assert table.host.statistics().flights.flying == 0
-    assert not table.host._attempts._ahead
+    assert not table.host._attempts._speculative
     told = table.events.all(SpeculationDone)
     for done in told:
         assert 0 <= done.calls_used <= done.calls

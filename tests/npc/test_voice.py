@@ -481,7 +481,7 @@ async def test_a_recognizer_that_cannot_listen_is_an_error_on_entering(
         (KeyError("x"), "the recognizer failed: KeyError: 'x'"),
         (
             Unprintable(),
-            "the recognizer failed: Unprintable, which cannot say what is wrong",
+            "the recognizer failed: Unprintable, whose text cannot be read",
         ),
         (None, "fake has stopped"),
     ],

@@ -311,10 +311,10 @@ async def test_who_can_reach_nothing_is_a_warning_at_the_start_and_after_a_reloa
 ) -> None:
     table = Table.laid(tmp_path, {"now": {}, "then": FLOOR}, ["hours"])
     none = (
-        "Stan can use none of the tools it is granted: hours.now: nobody approved it,"
-        " and nobody can be asked: add 'hours.now' to the tools of Stan; hours.then:"
-        " nobody approved it, and nobody can be asked: add 'hours.then' to the tools of"
-        " Stan; and its min_tier is deep: raise Stan's budget_tier to deep"
+        "Stan can use none of the tools it is granted: hours.now: it is not"
+        " approved, and there is no approver: add 'hours.now' to the tools of Stan;"
+        " hours.then: it is not approved, and there is no approver: add 'hours.then' to"
+        " the tools of Stan; and its min_tier is deep: raise Stan's budget_tier to deep"
     )
     told: list[str] = []
     warned = trio.Event()
@@ -369,7 +369,7 @@ async def test_more_than_three_tools_are_counted(tmp_path: Path) -> None:
     table = Table.laid(tmp_path, offered, ["hours"])
     async with table.running() as runtime:
         (advice,) = runtime.advice()
-    assert advice.count("nobody approved it") == 3
+    assert advice.count("it is not approved") == 3
     assert advice.endswith("; and 2 more, see glyphoxa tools --npc")
 
 

@@ -371,7 +371,7 @@ def test_a_default_that_is_no_json_is_not_told() -> None:
 def test_positional_only_parameters_cannot_be_given() -> None:
     def f(x: int, /) -> None: ...
 
-    with pytest.raises(TypeError, match=r"f\(x\): arguments come by name"):
+    with pytest.raises(TypeError, match=r"f\(x\): arguments are passed by name"):
         tool(f)
 
 
@@ -381,7 +381,7 @@ def test_only_a_function_becomes_a_tool() -> None:
 
 
 def test_a_limit_below_what_a_tool_usually_takes_is_refused() -> None:
-    with pytest.raises(ValueError, match="look: its max_duration_ms of 100 would cut"):
+    with pytest.raises(ValueError, match="look: its max_duration_ms of 100 is below"):
 
         @tool(estimated_duration_ms=9000, max_duration_ms=100)
         async def look() -> None: ...

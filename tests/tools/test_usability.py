@@ -86,7 +86,7 @@ def test_what_somebody_may_be_asked_about_is_usable_from_standard_turns_on() -> 
     asked = stan("clock", approver=True)
     found = of(now(estimated(0.1)), asked, STANDARD)
     assert (found.use, found.fastest) == (Use.ASKED, STANDARD)
-    assert found.text.endswith("standard turns, when somebody approves the call")
+    assert found.text.endswith("standard turns, when a person approves the call")
     found = of(now(estimated(0.1)), asked, FAST)  # no time to ask in a fast turn
     assert found.use is Use.NEVER
     assert found.text == (
@@ -115,7 +115,7 @@ def test_what_a_person_approved_is_not_asked_about() -> None:
             stan("clock"),
             Use.NEVER,
             (
-                "nobody approved it, and nobody can be asked: add 'clock.now' to the"
+                "it is not approved, and there is no approver: add 'clock.now' to the"
                 " tools of Stan, or add 'clock.now' to trust.allow_tools"
             ),
         ),
@@ -175,7 +175,7 @@ def test_what_a_person_approved_is_not_asked_about() -> None:
             (
                 "it measures 805 ms: raise Stan's budget_tier to standard, or wait: it"
                 " is"
-                " tried again after about 1 min of talk, or forget what was measured,"
+                " tried again after about 1 min of talk, or forget its measurements,"
                 " and"
                 " start again: glyphoxa measurements forget CONFIG clock.now"
             ),
@@ -186,7 +186,7 @@ def test_what_a_person_approved_is_not_asked_about() -> None:
             Use.LATER,
             (
                 "the server 'clock' is down: it returns when its server does;"
-                " glyphoxa mcp test clock --config CONFIG says what is wrong"
+                " glyphoxa mcp test clock --config CONFIG shows the reason"
             ),
         ),
         (
