@@ -1,4 +1,4 @@
-"""What importing the package costs on top of trio.
+"""The cost of importing the package on top of trio.
 
 Promised: ``import glyphoxa_trio`` takes at most 60 ms more than ``import trio``,
 and loads none of the heavy libraries that come when they are used: the MCP SDK,
