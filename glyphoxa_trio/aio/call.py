@@ -72,7 +72,7 @@ class BridgedCall(Generic[R]):
             # future costs less than a shield, which every event would need.
             if self.ended.cancelled():
                 self.ended = self._loop.create_future()
-                if self._found is not None:  # the call ended between the two
+                if self._found is not None:  # it ended between the two
                     self.ended.set_result(self._found)
 
     @property

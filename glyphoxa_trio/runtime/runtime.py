@@ -1,6 +1,6 @@
 """`Runtime`: the object that an embedder holds, with its NPCs, tools and servers.
 
-Above 300 lines, so that all of its methods are read in one place.
+Above 300 lines: all of its methods are read in one place.
 """
 
 from __future__ import annotations

@@ -87,13 +87,13 @@ async def test_full_collections_are_kept_away_before_any_server_starts(
 ) -> None:
     seen: list[object] = []
     opening = open_runtime.__wrapped__.__globals__  # type: ignore[attr-defined]
-    fleet = opening["open_fleet"]
+    original = opening["open_server_pool"]
 
-    def open_fleet(*args: Any, **more: Any) -> Any:
+    def open_server_pool(*args: Any, **more: Any) -> Any:
         seen.append(gc.get_threshold())
-        return fleet(*args, **more)
+        return original(*args, **more)
 
-    monkeypatch.setitem(opening, "open_fleet", open_fleet)
+    monkeypatch.setitem(opening, "open_server_pool", open_server_pool)
     async with open_runtime(CONFIG, llm=ScriptedLLM([]), collector="settle"):
         pass
     assert seen == [SETTLED]
