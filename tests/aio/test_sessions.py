@@ -1,4 +1,4 @@
-"""Sessions from asyncio: tables apart, kept, gone on with, and set aside."""
+"""Sessions from asyncio: separate, kept as snapshots, restored, and set aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That the loop is late is seen, told, and over when it is over."""
+"""Loop lag: measured, reported, and over when it is over."""
 
 from __future__ import annotations
 

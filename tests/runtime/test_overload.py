@@ -1,4 +1,4 @@
-"""Who may still begin a turn: the rule, without a loop or a clock."""
+"""Overload: the rule that refuses turns, without a loop or a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: many tables over the same characters, and none hears of another."""
+"""Sessions: many over the same characters, and none knows of another."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sessions that are kept: as bytes, or set aside because too many are open.
 
-Whoever speaks to one must notice nothing. So the same evening is played twice, once
+Its holder must notice nothing. So the same scenario is played twice, once
 with room for everybody and once with room for one, and both have to be the same in all
 that a model is told and in every event.
 """
@@ -129,7 +129,7 @@ Between = Callable[[Runtime, Session], Any]
 
 
 async def take(step: tuple[str, str], session: Session, npc: Npc) -> None:
-    """One step of an evening, to its end."""
+    """Run one step of a scenario, to its end."""
     what, text = step
     match what:
         case "say":
