@@ -130,7 +130,7 @@ class LoopBridge:
             try:
                 function()
             except Exception as error:  # border: its arguments may be wrong
-                text = "what an asyncio program gave to trio"
+                text = "a function that an asyncio program gave to trio failed"
                 told = {"message": text, "exception": error}
                 self.errands.tell(self.loop.call_exception_handler, told)
 
@@ -154,7 +154,7 @@ class LoopBridge:
     ) -> None:
         try:
             if self._nursery is None:
-                raise RuntimeError("it never opened")
+                raise RuntimeError("the runtime never opened")
             self._nursery.start_soon(call.carry_out, function)
         except RuntimeError:  # the nursery is closed: the run is about to end
             closed: outcome.Maybe[R] = outcome.Error(RuntimeClosed(CLOSED))
@@ -191,7 +191,7 @@ class LoopBridge:
     def failure(self) -> BaseException | None:
         """The error that the run crashed with; `StillRunning` if it has not ended."""
         if not self.closed:
-            return StillRunning("trio's run does not end; it was left behind")
+            return StillRunning("trio's run does not end, and was left behind")
         found = self.over.result()
         return found.error if isinstance(found, outcome.Error) else None
 

@@ -20,7 +20,7 @@ from .run import Run
 R = TypeVar("R")
 
 FAREWELL: Final = 10.0  # seconds to wait for the end of work in trio
-CLOSED: Final = "it is closed"
+CLOSED: Final = "the runtime is closed"
 
 
 @attrs.define(eq=False)

@@ -81,14 +81,17 @@ class ContextProxy(Generic[T]):
         worst = error
         if self._crashed:
             if isinstance(error, asyncio.CancelledError):
-                worst = RuntimeClosed("it has ended by itself")
+                worst = RuntimeClosed("the runtime or voice has ended by itself")
             if self._host is not None and self._host is asyncio.current_task():
                 self._host.uncancel()
         cancelled = await outlast(self._call.ended)
         if self._call.ended.done():
             worst = worse(worst, self._call.failure)
         else:
-            worst = worse(worst, StillRunning("it does not end, and was left behind"))
+            worst = worse(
+                worst,
+                StillRunning("the runtime or voice does not end, and was left behind"),
+            )
         if cancelled is not None:
             raise cancelled from worst
         if worst is not None and worst is not error:
@@ -101,7 +104,7 @@ class ContextProxy(Generic[T]):
     def _end(self, _: object) -> None:
         if not self._leaving and self._host is not None:
             self._crashed = True
-            self._host.cancel("what it is inside of has ended")
+            self._host.cancel("the runtime or voice of this block has ended")
 
     # On trio's side.
 
@@ -132,7 +135,7 @@ def worse(
     if isinstance(failure, RuntimeClosed):  # a consequence of the error
         return error
     if isinstance(error, Exception) and isinstance(failure, Exception):
-        text = "the block failed, and what is under it"
+        text = "both the block and its runtime failed"
         return ExceptionGroup(text, [error, failure])
     error.__cause__ = failure
     return error

@@ -41,7 +41,9 @@ class GuestRun:
           RuntimeError: if a trio run is in this thread already.
         """
         if trio.lowlevel.in_trio_run():
-            raise RuntimeError("a trio run is in this thread already: mode='thread'")
+            raise RuntimeError(
+                "a trio run is in this thread already: use mode='thread'"
+            )
 
         def end(found: outcome.Outcome[None]) -> None:
             self._ended = True

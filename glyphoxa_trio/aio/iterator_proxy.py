@@ -57,7 +57,7 @@ class IteratorProxy(Generic[E]):
         if self._closed:
             raise StopAsyncIteration
         if self._waiting:
-            raise RuntimeError("somebody else waits for the next event already")
+            raise RuntimeError("another task waits for the next event already")
         self._bridge.must_be_here()
         if self._asked is None:
             self._asked = self._bridge.start(step)

@@ -50,7 +50,7 @@ class _Errand:
     def cancel(self) -> None:
         """Cancel the asyncio task, on the loop's side."""
         if self.doing is not None:
-            self.doing.cancel("nobody waits for it on trio's side")
+            self.doing.cancel("the caller on trio's side was cancelled")
 
 
 @attrs.define(eq=False)
@@ -131,7 +131,7 @@ HERE: Final[trio.lowlevel.RunVar[ReverseCalls]] = trio.lowlevel.RunVar("asyncio"
 
 
 def _stubborn(errand: _Errand) -> dict[str, object]:
-    text = "this ignores its cancellation; nobody waits for it any more"
+    text = "this task ignores its cancellation, and was left behind"
     return (
         {"message": text}
         if errand.doing is None

@@ -104,7 +104,7 @@ class Runtime:
           RuntimeClosed: if the runtime has ended.
         """
         if self._bridge.closed:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
         config = find_npc(self._native.config, name)
         return Npc(config, self._bridge, partial(self._native.npc, config.name))
 
@@ -146,7 +146,7 @@ class Runtime:
           RuntimeClosed: if the runtime has ended.
         """
         if self._bridge.closed:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
         check_session(id, tenant)
         key = SessionKey(id, tenant or "")
         return Session(self._bridge, LazySession(self._native, key, variables, restore))

@@ -126,7 +126,7 @@ def _builtin(config: Config) -> list[Tool]:
             )
         except OSError as error:
             raise ConfigError(
-                f"no sandbox can be there: {error} @ builtin.files.base"
+                f"this folder cannot be the sandbox: {error} @ builtin.files.base"
             ) from None
     if builtin.duality.enabled:
         from glyphoxa_trio.builtin import duality
@@ -144,7 +144,7 @@ def _images(config: ImagesConfig) -> list[Tool]:
 
     if not images.installed():
         raise ConfigError(
-            "images need more: pip install 'glyphoxa-trio[tools]' @ builtin.images"
+            "images need an extra: pip install 'glyphoxa-trio[tools]' @ builtin.images"
         )
     painter: images.Painter = images.Card(images.size_of(config.size))
     if config.base_url is not None:
@@ -181,7 +181,7 @@ def _web(config: WebConfig) -> list[Tool]:
     if config.fetch:
         if not web.installed():
             raise ConfigError(
-                "reading pages needs more: pip install 'glyphoxa-trio[tools]', or"
+                "reading pages needs an extra: pip install 'glyphoxa-trio[tools]', or"
                 " set fetch: false @ builtin.web"
             )
         try:

@@ -80,7 +80,10 @@ class ConfigSource:
           ConfigError: if the source is a `Config`, which cannot be read again.
         """
         if not self._again:
-            raise ConfigError("there is no file to read again: give a Config")
+            raise ConfigError(
+                "the runtime was opened with a Config, which cannot be read again: give"
+                " another one to reload()"
+            )
         return self.read()
 
     def admit(self, config: Config) -> Config:

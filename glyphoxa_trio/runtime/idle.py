@@ -34,7 +34,7 @@ def _of_other_models(config: Config) -> Iterator[str]:
         section = getattr(s2s, provider)
         if provider not in used and section != type(section)():
             yield (
-                f"{provider} is for models of that provider, and nobody has one: name"
+                f"{provider} is for models of that provider, and no NPC uses one: name"
                 f" it in s2s.provider or an NPC's s2s_model @ s2s.{provider}"
             )
 

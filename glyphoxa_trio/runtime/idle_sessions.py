@@ -66,7 +66,10 @@ class MemoryStore:
         if self.size + more > self.most_bytes or (
             before is None and len(self._kept) >= self.most
         ):
-            raise StoreFull(f"{len(self._kept)} sessions are at rest: end some")
+            raise StoreFull(
+                f"{len(self._kept)} sessions are set aside, and the store has room for"
+                " no other: end some"
+            )
         self._kept[key] = snapshot
         self.size += more
 
@@ -119,7 +122,9 @@ class IdleSessions:
         if not isinstance(given, SessionSnapshot):
             given = SessionSnapshot.from_bytes(given, self._secret())
         if given.tenant != key.tenant:
-            raise SnapshotRefused(f"the snapshot is not of the tenant {key.tenant!r}")
+            raise SnapshotRefused(
+                f"the snapshot belongs to another tenant, not to {key.tenant!r}"
+            )
         if given.run == self._run:
             return given
         passed = max(0.0, time.time() - given.taken_at)
@@ -181,7 +186,7 @@ class IdleSessions:
             with trio.fail_after(_PATIENCE):
                 await self._store.forget(table.key)
         except Exception as error:  # border: a store is foreign code
-            self._warn(f"the session {table.key} is not forgotten: {said(error)}")
+            self._warn(f"the store of sessions did not drop {table.key}: {said(error)}")
 
     def cost(self, table: SessionState) -> Spent:
         """Return what models have taken in the session since it began."""
@@ -214,8 +219,11 @@ class IdleSessions:
                 data = await self._store.get(table.key)
         except Exception as error:  # border: a store is foreign code
             raise SnapshotRefused(
-                f"the session {table.key} was kept, and is not found: {said(error)}"
+                f"the session {table.key} was set aside, and its store failed:"
+                f" {said(error)}"
             ) from error
         if data is None:
-            raise SnapshotRefused(f"the session {table.key} was kept, and is lost")
+            raise SnapshotRefused(
+                f"the session {table.key} was set aside, and its store has lost it"
+            )
         return SessionSnapshot.from_bytes(data, table.secret)

@@ -87,7 +87,7 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
     assert isinstance(link, AtEndpoint)
     began = trio.current_time()
     first: float | None = None
-    called, wrong = False, f"it said nothing in {within:g} s"
+    called, wrong = False, f"no answer within {within:g} s"
     try:
         with trio.move_on_after(within):
             there = await models_of(link)

@@ -168,7 +168,7 @@ class Overload:
         if not self.config.enabled:
             return ""
         if most is not None and running >= most:
-            return f"{running} turns run, and no more than {most} may"
+            return f"{running} turns run, and overload.max_turns allows {most}"
         if limit is not None and running >= limit:
             return (
                 f"this machine is late by up to {in_ms(self.lag)} with {running} turns,"

@@ -256,7 +256,7 @@ class Runtime:
         kept = None
         if restore is not None:
             if not begins:
-                raise SnapshotRefused(f"the session {key} is there: end it first")
+                raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
         table = self._cast.tables.sit(key, known)
         if kept is not None:
@@ -279,7 +279,7 @@ class Runtime:
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
 
     def add_context(
         self, provide: Provide, *, npc: str | None = None
@@ -496,7 +496,9 @@ class Runtime:
           RuntimeClosed: if the runtime has ended, or ends meanwhile.
         """
         end = trio.Event()
-        result: outcome.Maybe[Reloaded] = outcome.Error(RuntimeClosed("it is closed"))
+        result: outcome.Maybe[Reloaded] = outcome.Error(
+            RuntimeClosed("the runtime is closed")
+        )
 
         async def carry_out() -> None:
             nonlocal result

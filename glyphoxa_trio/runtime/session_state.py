@@ -235,8 +235,8 @@ class SessionStates:
             table = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= table.variables.items():
             raise ValueError(
-                f"the session {key} is there already: set_variables(...) changes"
-                " variables"
+                f"the session {key} exists with other variables: set_variables(...)"
+                " changes them"
             )
         table.check()
         self.used(key)

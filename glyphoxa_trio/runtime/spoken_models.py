@@ -26,7 +26,7 @@ def spoken_model(config: S2SModel, place: str, npc: NpcConfig | None = None) -> 
             case S2SProvider.GEMINI_LIVE:
                 return _gemini(config)
             case None:
-                raise ConfigError(f"there is no provider @ {place}")
+                raise ConfigError(f"name the provider of this model @ {place}")
     except ConfigError:
         raise
     except ValueError as error:  # an invalid address, key or option

@@ -93,8 +93,8 @@ class Voices:
         if model is None:
             if named.provider is None:
                 raise ConfigError(
-                    f"{npc.name!r} has the engine s2s, and there is no model for it"
-                    " @ s2s"
+                    f"{npc.name!r} has the engine s2s, but no speech-to-speech model is"
+                    " configured @ s2s"
                 )
             place = "s2s" if npc.s2s_model is None else f"npcs[{npc.name}].s2s_model"
             model = spoken_model(named, place, npc)
