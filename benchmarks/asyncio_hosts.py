@@ -1,4 +1,4 @@
-"""What it costs to run the NPCs from asyncio.
+"""The cost of running the NPCs from asyncio.
 
 Promised: a turn with one tool takes at most 2.5 times as long as natively, as a guest
 of the loop and in a thread; and an event reaches asyncio within 1 ms, as a guest at the

@@ -1,9 +1,9 @@
-"""What one tool call costs above its bare handler.
+"""The cost of one tool call above its bare handler.
 
 Promised: a call of an in-process async tool, through gate, arguments, cache
-look-up, breaker, deadline, flight and measurement, takes at most 150 µs more than
+look-up, breaker, deadline, shared task and measurement, takes at most 150 µs more than
 the handler alone, at the median; we aim for 75. A refusal by an open breaker
-takes less than a millisecond (D7).
+takes less than a millisecond.
 
 Measured: `open_host` with the tools below, one call after the other, each timed
 by itself. The calibrator runs beside, as it always does, so its work on each
@@ -153,7 +153,7 @@ async def _call(host: ToolHost, name: str, arguments: str) -> Outcome:
 
 
 def _others() -> list[Tool]:
-    """What else a table has: nobody serves a single tool."""
+    """More tools in the catalogue: no real configuration has only one."""
     return [
         attrs.evolve(
             look_up,

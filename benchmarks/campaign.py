@@ -1,4 +1,4 @@
-"""What a large campaign costs beside a small one.
+"""The cost of a large campaign beside a small one.
 
 Promised: with 100,000 actors in a campaign, the last thousand are created as fast as
 the first thousand, and reading one, and a page of fifty anywhere in the list, takes as
@@ -142,7 +142,7 @@ async def _measure(filled: int, n: int) -> list[Figure]:
             async def resource(table: Table) -> None:
                 await table.ask("resources/read", uri=f"campaign://{table.campaign}")
 
-            for _ in range(2 * TURN):  # what is slow only once
+            for _ in range(2 * TURN):  # work that is done only once
                 await create(large)
                 await create(small)
             return [

@@ -1,4 +1,4 @@
-"""What a large catalogue costs: nothing per call, and the showing once per round.
+"""The cost of a large catalogue: none per call, and the list of tools once per round.
 
 Promised: a call costs the same with 1,000 tools registered as with 10, at most
 1.2 times as much. What may be shown is asked of the gate for each tool, once per

@@ -1,4 +1,4 @@
-"""What happens to calls when their servers are killed all the time.
+"""The fate of calls when their servers are killed all the time.
 
 Promised: every call has one outcome; one with side effects is executed at most
 once, is in the server's journal if it is ``ok``, and is not if it did nothing;
@@ -49,7 +49,7 @@ from glyphoxa_trio.tools.outcome import Effect, Status
 CALLS: Final = 10_000
 CALLERS: Final = 12  # three on a server: five lost at once would open a breaker
 BACKOFF: Final = 0.05
-# Each kill counts as the first: what is measured is not how patience grows.
+# Each kill counts as the first: the growth of the backoff is not measured here.
 RESTART: Final = RestartConfig(backoff=BACKOFF, max_restarts=1_000_000, period=0.001)
 BEHAVIOURS: Final = ("good", "answers_twice", "prints_garbage", "floods_stderr")
 CALLS_A_KILL: Final = 30  # on average

@@ -1,4 +1,4 @@
-"""What every benchmark shares: samples, figures, budgets, runs, and how they read.
+"""The common part of all benchmarks: samples, figures, budgets, runs and output.
 
 A benchmark is run several times, each time in a process of its own, and every
 figure is the median of its runs. Nothing is tuned for the measurement: the
@@ -55,7 +55,7 @@ class Figure:
 
 @attrs.frozen(kw_only=True)
 class Budget:
-    """What is promised: one statistic of one figure, at most so much."""
+    """A promise: an upper limit for one statistic of one figure."""
 
     figure: str
     statistic: str

@@ -1,4 +1,4 @@
-"""What a call over stdio costs, beside the SDK's own client.
+"""The cost of a call over stdio, beside the SDK's own client.
 
 Promised: a session of ours takes at most 0.6 of the time that the SDK's
 `ClientSession` over its own ``stdio_client`` takes for a call that waits for the

@@ -1,4 +1,4 @@
-"""What turns are like while servers are slow, stop, die, and all come back at once.
+"""Turns while servers are slow, stop, die, and all come back at once.
 
 Promised: while all of 16 servers are killed at the same moment, again and again, every
 turn goes on to its one end; those that touch no server have their first sentence at
@@ -17,7 +17,7 @@ seconds; servers are killed and stopped one by one. First backoff: 50 ms.
 Against: for the turns, those of the first spell; for coming back, 16 bare children
 that are started at once, until the last has listed its tools.
 
-Above 300 lines, because what is done to servers is read best beside what it does to
+Above 300 lines, because the faults of servers are read best beside their effect on
 turns.
 """
 
@@ -66,7 +66,7 @@ PATIENCE: Final = 20.0  # seconds; only a hang takes so long
 
 @attrs.define(eq=False)
 class Spell:
-    """What turns were like: seconds to the first sentence, and beyond the ceiling."""
+    """Times of turns: seconds to the first sentence, and beyond the ceiling."""
 
     apart: list[float] = attrs.field(factory=list)
     served: list[float] = attrs.field(factory=list)
@@ -133,7 +133,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _calls(name: str, spell: Spell) -> list[Figure]:
-    """How the calls of servers ended: those that worked, and all others."""
+    """Count the calls of servers that worked, and all others."""
     n = sum(spell.calls.values())
     ok, cut = spell.calls[Status.OK], spell.calls[Status.TIMEOUT]
     return [

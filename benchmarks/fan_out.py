@@ -1,7 +1,7 @@
-"""What eight parallel calls cost above the slowest of them.
+"""The cost of eight parallel calls above the slowest of them.
 
 Promised: eight tools of 100 ms take at most 106 ms together, at the 99th
-percentile: a fan-out costs its slowest call, never the sum (D3, G16).
+percentile: a fan-out costs its slowest call, never the sum.
 
 Measured: `ToolHost.fan_out` of eight calls, one to each of eight tools that sleep
 for 100 ms, inside a STANDARD budget. Against: eight bare ``trio.sleep(0.1)`` in a

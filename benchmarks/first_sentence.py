@@ -1,9 +1,9 @@
-"""What a sentence cascade gains, over real HTTP, and what a sentence waits for.
+"""The gain of a sentence cascade, over real HTTP, and the delays of a sentence.
 
 Promised: with a fast model that opens, the first sentence comes in at most 0.6 of the
 time that it takes without; between the piece of text that decides a sentence and the
 sentence at its listener are at most 20 ms p99, as between that piece and the request
-to the model that goes on; an interruption is told to whoever plays within 10 ms p99.
+to the model that goes on; an interruption reaches the player within 10 ms p99.
 
 Measured: one `open_runtime` with pairs of NPCs who are spoken to at the same time,
 again and again, one of each pair a sentence cascade and the other cascaded. Both models

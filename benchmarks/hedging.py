@@ -1,8 +1,8 @@
-"""What a second server takes from the slow end of a tool, and what it costs.
+"""The gain of a second server for the slowest calls of a tool, and its cost.
 
 Promised: of a tool that answers in about 200 ms, and in 3 s every fiftieth time, the
 p99 falls to a fifth or less when a second server of the same kind may be asked as
-well, with at most 6 % more calls (D12).
+well, with at most 6 % more calls.
 
 Measured: twice.
 

@@ -1,9 +1,9 @@
-"""What a tool that hangs costs the table: its limit, and not a moment more.
+"""The delay by a tool that hangs: its limit, and not a moment more.
 
 Promised: with a limit of 500 ms, a tool of an MCP server that sleeps for ten
 seconds gives control back within 505 ms, the results of the other calls are
 kept, and the server is told (``notifications/cancelled``) within 10 ms of the
-limit (D3, D6).
+limit.
 
 Measured: `open_runtime` with a real server process over stdio
 (`benchmarks/servers/patient.py`), and a fan-out of four calls: the hanging one,
@@ -36,7 +36,7 @@ from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 
 SERVER = Path(__file__).parent / "servers" / "patient.py"
 LIMIT = 0.5
-# Each tool hangs once: one that hung before would not be let in again (D4, D7).
+# Each tool hangs once: the gate would refuse one that hung before.
 EACH = 12
 
 

@@ -1,4 +1,4 @@
-"""How soon an NPC that speaks for itself falls silent, and its tools with it.
+"""The time until a speech-to-speech NPC falls silent, and its tools stop.
 
 Promised: an interruption stops what is said within 10 ms (p99), and whoever runs a
 tool for it is told: a handler of our own by its cancellation, a server of MCP by a
@@ -106,7 +106,7 @@ def _story(turn: ModelTurn) -> Speak:
 
 
 async def _leave(stops: _Stops, times: int) -> None:
-    """The listener leaves: nobody is there to be given any more."""
+    """The listener leaves: no event can be delivered any more."""
     async with open_table(OPENAI, _story, ()) as (runtime, _):
         for _ in range(times):
             with runtime.events.subscribe(only=Flush) as flushes:
@@ -128,7 +128,7 @@ async def _listen_for(turn: AsyncIterator[Any], seconds: float) -> None:
 
 
 async def _ask(stops: _Stops, times: int) -> None:
-    """Somebody stops it, and the listener stays."""
+    """Another task interrupts the NPC, and the listener stays."""
     async with open_table(OPENAI, _story, ()) as (runtime, _):
         npc = runtime.npc("Bartok")
         for _ in range(times):
@@ -153,7 +153,7 @@ async def _heard_out(turn: AsyncIterator[Any], stops: _Stops) -> None:
 
 
 async def _speak(stops: _Stops, model: str, times: int) -> None:
-    """The server hears somebody speak, and says so."""
+    """The server detects speech, and says so."""
 
     def script(turn: ModelTurn) -> Reply:
         if turn.user == "Stop":

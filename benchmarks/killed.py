@@ -1,10 +1,10 @@
-"""What a FAST turn is like right after its idle server was killed.
+"""A FAST turn right after its idle server was killed.
 
 Promised: a server over stdio that starts in 50 ms and served is ready again at most
 150 ms (p99) after SIGKILL, and every call of a FAST turn that was made in the moment
 of the kill is answered, three at once by a tool that reads, then three one after the
 other, also by one that may write. (A call with side effects that meets the very
-moment of a death is never sent twice: nobody can know what became of it.)
+moment of a death is never sent twice: its outcome cannot be known.)
 
 Measured: `open_runtime` with `benchmarks/servers/sudden.py`, which sleeps for 30 ms
 before it reads, and is ready in some 50. Servers are added one after the other, each

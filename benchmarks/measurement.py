@@ -1,4 +1,4 @@
-"""What it costs to measure: a call recorded, and asked for its percentiles.
+"""The cost of measuring: to record a call, and to ask for percentiles.
 
 Promised: recording one call of a tool and asking for its p50, p95 and p99 takes at
 most 5 µs together (p50), also when three calls of ten are cut by the turn's clock

@@ -1,10 +1,10 @@
-"""What metrics cost whoever is watched, in time of the processor.
+"""The cost of metrics for a runtime, in time of the processor.
 
 Promised: a turn costs at most a twentieth more with metrics than without.
 
 Measured: a turn of three calls and an answer in forty pieces, from `say` to its end,
 in processor time of the process (`process_time`), which other work on the machine
-does not change. Against: the same turn in a runtime that nobody watches, in the same
+does not change. Against: the same turn in a runtime without metrics, in the same
 run, in turns of fifty.
 
 A scrape has two parts. ``read`` is in trio's thread, where figures are read and

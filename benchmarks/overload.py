@@ -1,4 +1,4 @@
-"""What becomes of turns when there are more of them than the machine can serve.
+"""The fate of turns when there are more of them than the machine can serve.
 
 Promised: at four times of what the machine serves, the turns that are served have
 their first sentence at the 99th percentile at most three times as late as at half of

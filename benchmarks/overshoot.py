@@ -1,4 +1,4 @@
-"""How late a ceiling ends a turn's tools while the process is busy.
+"""The delay with which a ceiling ends a turn's tools while the process is busy.
 
 Promised: with ceilings of 50 ms and eight parallel calls that never answer, while
 eight tasks call a stdio server's tool in a loop, the outcomes are there at most 1 ms
@@ -6,10 +6,10 @@ later than bare timers of the same run end in 99 of 100 cases, and 3 ms in 999 o
 1,000, with ``open_runtime(collector="settle")``; and within 8 and 15 ms in all.
 
 Measured: `open_runtime` with a real server process. The eight background tasks
-call as everybody does, through gate, connection and pipe, and as fast as they
+call as any caller does, through gate, connection and pipe, and as fast as they
 can: they keep one core busy. Beside them eight speakers make a fan-out after the
 other, at times of their own. Two of five hang; the others answer at once, as a tool
-that always hangs would soon not be let in (D4, D7), and for the same reason the
+that always hangs would soon be refused by the gate, and for the same reason the
 estimate is the median, ``tier_by: p50``. Lateness is counted from the ceiling to the
 return of the fan-out, once for each of them: 10,000 a run, and as many for each word
 for the collector of garbage: ``leave`` is as Python sets it up, ``settle`` keeps its
@@ -58,7 +58,7 @@ HANGING = (1, 3)  # of five fan-outs
 
 @attrs.define
 class _Load:
-    """What the background does, so that it can be shown that it does it."""
+    """Counts of the background load, which show that it ran."""
 
     calls: int = 0
 

@@ -1,4 +1,4 @@
-"""How late a turn ends whose model has no end.
+"""The delay with which a turn ends whose model never stops.
 
 Promised: a model of any speed ends within its limit plus 50 ms (p99), and the loop is
 its own meanwhile: a timer of 10 ms is at most 20 ms late (p99).
@@ -6,7 +6,7 @@ its own meanwhile: a timer of 10 ms is at most 20 ms late (p99).
 Measured: turns of `open_runtime` with ``turn.model_total_ms`` 300 against
 `benchmarks/servers/torrent.py` in a process of its own, over HTTP: words, text without
 a blank, chunks of 64 KiB, thoughts, arguments, comments, and a slow drip. The longest
-answer is set so high that only the clock ends it. Whoever listens takes each event at
+answer is set so high that only the clock ends it. The listener takes each event at
 once. The first turn, which opens the client, is not counted.
 
 Against: a bare timer of the same length, beside the same server.

@@ -1,7 +1,7 @@
-"""What choosing the tier of an utterance costs.
+"""The cost of choosing the tier of an utterance.
 
 Promised: through its actor at most 200 µs at the median with 100 keywords and
-600 characters; the rule alone at most 20 µs with 55 characters (G18: below a
+600 characters; the rule alone at most 20 µs with 55 characters (required: below a
 millisecond, on every partial transcript).
 
 Measured: `Ref.ask` of the selector actor, spawned as the runtime spawns it, with

@@ -1,4 +1,4 @@
-"""How long a call of one of our servers takes over HTTP, with many clients.
+"""The time of a call of one of our servers over HTTP, with many clients.
 
 Promised: with 50 sessions and 100 calls a second in all, on two cores that the clients
 use as well, an answer is there within 25 ms at the 99th percentile.

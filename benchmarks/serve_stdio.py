@@ -1,4 +1,4 @@
-"""What a call of one of our servers costs over stdio, and how soon it is there.
+"""The cost of a call of one of our servers over stdio, and of its start.
 
 Promised: a Duality roll on our server takes at most 0.35 of the same roll on the
 SDK's high-level server, by the medians; and the answer to ``initialize`` comes within

@@ -1,4 +1,4 @@
-"""What many NPC sessions in one process cost, in time and in memory.
+"""The cost of many NPC sessions in one process, in time and in memory.
 
 Promised: with 1,000 sessions, each with a turn of three tool calls every five
 seconds, a ceiling that cuts a hung tool ends at most 20 ms late at the 99th
@@ -144,7 +144,7 @@ async def _events(request: LLMRequest, calls: Calls) -> AsyncIterator[LLMEvent]:
 
 @attrs.frozen(kw_only=True)
 class Scene:
-    """How many sessions, and what they do. ``pace`` below 1 makes everything
+    """The number of sessions and their work. ``pace`` below 1 makes everything
     shorter, and the load higher.
     """
 
@@ -162,7 +162,7 @@ class Scene:
 
 @attrs.define
 class Seen:
-    """What happened while it was looked at. Times in seconds, memory in KiB."""
+    """Measurements of one run. Times in seconds, memory in KiB."""
 
     late: list[float] = attrs.field(factory=list)
     bare: list[float] = attrs.field(factory=list)
@@ -331,7 +331,7 @@ async def _measure(scene: Scene) -> Seen:
 
 
 def settle(collector: Collector) -> None:
-    """What an embedder with many sessions does when all of them are open."""
+    """Do what an embedder with many sessions does when all of them are open."""
     if collector:
         gc.collect()
         gc.freeze()
@@ -340,7 +340,7 @@ def settle(collector: Collector) -> None:
 
 
 async def _left_to_the_collector(runtime: Runtime, at: int) -> float:
-    """How many objects a turn leaves that only the collector can free."""
+    """Count the objects that a turn leaves and only the collector can free."""
     turns = 20
     await _turn(runtime, at, Seen())
     gc.collect()

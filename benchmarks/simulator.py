@@ -1,4 +1,4 @@
-"""Whether `glyphoxa simulate` says what a live table would have seen.
+"""The accuracy of `glyphoxa simulate`, beside live turns.
 
 Promised: on a recorded trace, the simulator's 95th percentiles, of the time to the
 first sentence and of the whole turn, are within 10 % of the live ones.
@@ -58,7 +58,7 @@ SCRIPT: Final = tuple(
 
 @attrs.frozen
 class InOrder(Latency):
-    """What was recorded, once more."""
+    """The recorded values, once more."""
 
     _rest: Iterator[float] = attrs.field(init=False, eq=False)
 

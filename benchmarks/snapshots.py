@@ -1,4 +1,4 @@
-"""What it costs to keep a session, and to bring it back.
+"""The cost of keeping a session, and of bringing it back.
 
 Promised: a snapshot of a session of 40 turns, each of three calls that answered 1 KiB,
 is bytes after at most 2 ms, and a session again after at most 2 ms (p99).

@@ -1,4 +1,4 @@
-"""Whether a runtime that goes on and on grows.
+"""The growth of a runtime in a long run.
 
 Promised: under a mixed load in which everything happens, again and again, the memory
 of the process grows by at most 256 KiB in a thousand turns, the objects in it by at
@@ -9,7 +9,7 @@ Measured: `open_runtime` with 30 NPCs and two real servers over stdio. Each NPC 
 without a pause, with a model that answers at once and calls a built-in tool, a server's
 tool, or one of ours that sometimes does not end before its turn's ceiling. One turn in
 eight is left in its middle, one in eight interrupted by its own speaker, one in eight
-is spoken by somebody else while the NPC talks. Meanwhile servers are killed, NPCs
+is spoken by another player while the NPC talks. Meanwhile servers are killed, NPCs
 elevated, and the configuration is replaced by another one and back, with a server that
 is new in it and a tool less; that happens between turns, so all NPCs fall silent for
 it, as they would not do at a table where a reload waits for a minute. A history is
@@ -72,7 +72,7 @@ CALLS: Final = (
 
 @attrs.frozen
 class Reading:
-    """What there is at one moment, in KiB and in numbers."""
+    """The process at one moment, in KiB and in numbers."""
 
     turns: int
     resident: float
@@ -87,9 +87,9 @@ class Reading:
 
 @attrs.define(eq=False)
 class Soak:
-    """What has happened so far; ``wrong`` has a line for each broken promise.
+    """The state of the run; ``wrong`` has a line for each broken promise.
 
-    ``lull`` is not set while nobody is to begin a turn.
+    ``lull`` is not set while no turn may begin.
     """
 
     lull: trio.Event = attrs.field(factory=trio.Event)
@@ -218,7 +218,7 @@ async def _talk(runtime: Runtime, found: Soak, at: int) -> None:
         mood = rng.randrange(8)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_turn, runtime, found, at, "player", mood == 0)
-            if mood in (1, 2):  # the same one goes on, or somebody else waits
+            if mood in (1, 2):  # the same one goes on, or another one waits
                 await trio.sleep(rng.uniform(0, 0.01))
                 speaker = ("player", "another")[mood - 1]
                 nursery.start_soon(_turn, runtime, found, at, speaker, False)

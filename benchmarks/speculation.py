@@ -1,4 +1,4 @@
-"""What speculation on partial transcripts gains, and what it costs (off by default).
+"""The gain and cost of speculation on partial transcripts (off by default).
 
 Promised: where the recogniser's last partial is what was said, and 300 ms pass until
 that is certain, the first sentence comes in at most 0.75 of the time that it takes

@@ -1,4 +1,4 @@
-"""How soon a table can begin, and how long it takes until everybody is there.
+"""The time until a first turn can begin, and until all servers are ready.
 
 Promised: eight servers that are each ready after a second are all ready within
 1.3 s; and with the tools of an earlier run known, a first turn is answered

@@ -1,4 +1,4 @@
-"""What happens when everybody speaks, leaves or calls tools in the same moment.
+"""Storms: all players speak, leave or call tools in the same moment.
 
 Promised: in a storm of 300 sessions that are all spoken to at once every turn has one
 end, in which nothing went wrong; when all of them are left at once in the middle of
@@ -8,7 +8,7 @@ has one outcome in its place, and what came in time is kept. After each storm no
 is left: no turn, no call, no task, no descriptor.
 
 Measured: `open_runtime` with 300 NPCs and a model that thinks, calls two built-in
-tools, and writes word by word. Nobody is turned away here (``overload`` is off): how
+tools, and writes word by word. No turn is refused here (``overload`` is off): how
 that goes is what `benchmarks.overload` measures. A fan-out has a ceiling of 500 ms,
 the same moment for all of them, which is as bad as it gets.
 
@@ -226,7 +226,7 @@ def _wait(group: str, at: int) -> Tool:
 
 
 async def _fan_outs(runtime: Runtime, found: Storm, fan_outs: int) -> None:
-    # New ones each time: what always hangs would not be let in any more (D4, D7).
+    # New ones each time: the gate would soon refuse a tool that always hangs.
     group = f"storm_{len(found.late)}"
     runtime.register(*(_wait(group, at) for at in range(WIDTH)))
     caller = Caller(grant=Grant(npc="Guest 0", tools=(group,)), tier=Tier.FAST)

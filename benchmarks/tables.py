@@ -1,4 +1,4 @@
-"""What many sessions of one character cost, in memory and in time.
+"""The cost of many sessions of one character, in memory and in time.
 
 Promised: with 10,000 sessions open, a turn of one of them takes at most 1.25 times the
 processor of a turn when it is the only one; a session takes at most 24 KiB while

@@ -1,11 +1,11 @@
-"""Which statistic should place a tool: how many turns run into the FAST ceiling.
+"""The statistic that decides a tool's tier: turns that reach the FAST ceiling.
 
 Promised: of a tool that takes 200 ms in 70 % of its calls and 3,000 ms in the rest,
-`adaptive` lets less than 1 % of FAST turns wait until their ceiling (G40, D8).
+`adaptive` lets less than 1 % of FAST turns wait until their ceiling.
 
 Measured: the production host on virtual time, 10,000 turns ten seconds apart, each of
 which calls the tool if it is shown. A FAST turn cuts the call at 500 ms, and the host
-learns no more than that (D7); so it must find out what it is not shown. A turn *hits*
+learns no more than that; so it must find out what it is not shown. A turn *hits*
 if its call is cut. Everything begins *cold*, with the declared 200 ms, or *loaded*,
 with what a run before it wrote into its file; ``mixed`` turns are FAST, STANDARD and
 DEEP in turn, and only the FAST ones are counted. Beside it, as the bare counterpart,

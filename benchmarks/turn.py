@@ -1,4 +1,4 @@
-"""What the processor pays for one turn of one NPC, when model and tools cost nothing.
+"""The processor time of one turn of one NPC, when model and tools cost nothing.
 
 Promised: a turn without a tool takes at most 8 times, one with three in-process tools
 at most 4 times the processor of the bare twin below, at the median, also with 40 turns

@@ -1,4 +1,4 @@
-"""What an NPC that speaks for itself adds to its model: results, and other tools.
+"""The time that a speech-to-speech NPC adds to its model: results, other tools.
 
 Promised: between the end of a tool and its result on the wire at most 20 ms (p99);
 another tier's tools are one message where the wire can change tools, and elsewhere
@@ -82,7 +82,7 @@ BEFORE: Final = 0.3  # seconds of the microphone before and after an update
 
 @attrs.frozen(kw_only=True)
 class Sizes:
-    """How often each thing is done."""
+    """The number of repetitions of each part."""
 
     results: int
     updates: int
@@ -280,7 +280,7 @@ async def _new_socket(swaps: _Swaps, at: int, *, in_a_call: bool) -> None:
                     await trio.sleep(0.005)
             over.set()
         swaps.sockets += live.statistics().sockets - before
-        with trio.move_on_after(0.5):  # what is on its way arrives
+        with trio.move_on_after(0.5):  # let messages on their way arrive
             while _heard(fake) < sent * len(frame):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         swaps.lost.append((sent * len(frame) - _heard(fake)) / 2 / rate)
@@ -296,7 +296,7 @@ def _heard(fake: Fake) -> int:
 
 
 def _was_told(fake: Fake, words: str) -> bool:
-    """Whether any socket was given the result, in whatever form."""
+    """Return True if any socket was given the result, in whatever form."""
     return any(words in json.dumps(x.wire.received) for x in fake.sessions)
 
 

@@ -1,4 +1,4 @@
-"""What many conversations with speech-to-speech models cost in one process.
+"""The cost of many conversations with speech-to-speech models in one process.
 
 Promised: with 40 of them, each with 50 frames of audio a second both ways, the process
 takes about half a core, and what is not audio is not held up by it: a call is begun,
@@ -26,7 +26,7 @@ its own.
     all back     from the cut to the last socket's being set up again
     in 100 ms    attempts to connect, in each tenth of a second since the cut
 
-*Cut*: the server is there again at once. *Away*: it refuses everybody for two seconds.
+*Cut*: the server is there again at once. *Away*: it refuses connections for 2 seconds.
 The microphones go on, as those of a table do. Against: 200 bare sockets opened at once.
 """
 
@@ -78,7 +78,7 @@ PATIENCE: Final = 60.0  # seconds; only a hang takes so long
 
 @attrs.define(eq=False)
 class Seen:
-    """What happened while it was looked at; seconds on the monotonic clock."""
+    """Measurements of one run; seconds on the monotonic clock."""
 
     begun: dict[str, float] = attrs.field(factory=dict)
     returned: dict[str, float] = attrs.field(factory=dict)
@@ -220,7 +220,7 @@ async def _measure_sessions(size: int, window: float, speech: float) -> Seen:
 
 
 async def _look_at(peer: Peer, seen: Seen, window: float) -> None:
-    """For so long, once everybody speaks; what began before is not in it."""
+    """Measure for so long, once all speak; calls begun before are not counted."""
     await trio.sleep(min(RAMP, window))
     await peer.report()
     seen.ends.clear()
@@ -243,7 +243,7 @@ async def _listen(runtime: Runtime, on: AsyncExitStack, size: int) -> list[Voice
 
 
 def _buzz(seconds: float) -> bytes:
-    """What a detector of speech takes for a voice: a pulse of 150 Hz and its
+    """Return audio that a speech detector takes for a voice: a pulse of 150 Hz and its
     overtones. Silence would go in larger pieces, and keep no socket open."""
     period = RATE // 150
     samples = (8000 - 16_000 * (at % period) // period for at in range(_of(seconds)))
@@ -255,7 +255,7 @@ def _of(seconds: float) -> int:
 
 
 async def _microphone(hear: Callable[[bytes], None], frame: float) -> None:
-    """Somebody who speaks all the time, at their pace."""
+    """A player who speaks all the time, at a real pace."""
     pcm = _buzz(frame)
     following = trio.current_time() + random.uniform(0, frame)
     while True:
@@ -308,7 +308,7 @@ async def _measure_bare(size: int, window: float, speech: float) -> Seen:
 
 
 async def _bare_socket(peer: Peer) -> None:
-    """What anybody has to do: frames out, frames in, and the call answered."""
+    """The least that any client does: frames out, frames in, and the call answered."""
     url = f"ws://127.0.0.1:{peer.port}/"
     pcm = bytes(int(RATE * FRAME) * 2)
     played = 0
@@ -386,7 +386,7 @@ async def _measure_cut(size: int, away: float) -> list[Figure]:
 
 
 async def _wait_opened(peer: Peer, size: int) -> dict[str, Any]:
-    """What the peer has seen until so many sockets were set up, or patience ends."""
+    """Return what the peer has seen until so many sockets are set up, or time is up."""
     whole: dict[str, Any] = {"attempts": [], "opened": []}
     with trio.move_on_after(PATIENCE):
         while len(whole["opened"]) < size:

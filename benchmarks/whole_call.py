@@ -1,4 +1,4 @@
-"""What a call of a stdio server costs as a whole, beside the SDK alone on asyncio.
+"""The whole cost of a call of a stdio server, beside the SDK alone on asyncio.
 
 Aimed at: a call through a host (gate, arguments, breaker, deadline, wire, measurement)
 takes no longer than the SDK's `ClientSession` takes on asyncio with nothing around it,

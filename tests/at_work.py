@@ -1,4 +1,4 @@
-"""What `test_workers` has done in worker processes."""
+"""Functions that `test_workers` runs in worker processes."""
 
 from __future__ import annotations
 

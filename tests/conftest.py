@@ -1,6 +1,5 @@
-"""What every test shares: hypothesis profiles, chosen by ``HYPOTHESIS_PROFILE``,
-and a state folder that is nobody's: what one run remembers must not help another.
-"""
+"""Fixtures of all tests: hypothesis profiles, chosen by ``HYPOTHESIS_PROFILE``, and an
+empty state folder for each: what one run remembers must not help another."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the source of a package says of its structure: who imports whom, and who touches
-the world outside. It is read, and nothing of it is run."""
+"""The structure of a package, read from its source: its imports, and the code that uses
+files, processes and sockets. It is read, and nothing of it is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with each client, the same for all. anyio and Python, no more.
+"""The measurements, the same for each client. Needs only anyio and Python.
 
     {"call": [...], "four": [...], "limit": [...], "turn": [...], "told": 10,
      "kept": [...], "after_crash": {"failed": 1, "seconds": 1.04}}
@@ -44,7 +44,7 @@ class Client(Protocol):
 
 
 def text_of(answer: Any) -> str:
-    """What a result of the SDK's says in words."""
+    """Return the text of a result of the SDK's."""
     return str(answer.content[0].text)
 
 
@@ -123,7 +123,7 @@ async def measure(client: Client, calls: int) -> None:
 
 
 async def _after_a_crash(client: Client, patience: float) -> dict[str, Any]:
-    """How many calls fail after the server's death, and for how long."""
+    """Count the calls that fail after the server's death, and for how long."""
     try:
         with anyio.move_on_after(2):
             await client.call("die", {})

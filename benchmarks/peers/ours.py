@@ -47,7 +47,7 @@ class Ours:
         return await self._within(asked, trio.current_time() + LIMIT)
 
     async def turn(self, rounds: list[tuple[str, dict[str, Any]]]) -> None:
-        """What a session does with the tool clock of a turn."""
+        """Do what a session does with the tool clock of a turn."""
         deadline = trio.current_time() + LIMIT
         for name, arguments in rounds:
             call = ToolCall("call", f"peer.{name}", _json(arguments))

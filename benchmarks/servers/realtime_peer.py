@@ -47,7 +47,7 @@ ids = 0
 
 
 class Session:
-    """One socket: what is said on it, and what its client has said."""
+    """One socket: the messages on it in both directions."""
 
     def __init__(self, socket: WebSocketConnection) -> None:
         self.socket = socket
@@ -85,7 +85,7 @@ class Session:
         while SPEECH:
             await self.listen()
             await trio.sleep(THINKS)
-            self.asked = trio.Event()  # whoever asked late asked for something else
+            self.asked = trio.Event()  # a late request is for another response
             await self.call()
             with trio.move_on_after(PATIENCE):
                 await self.asked.wait()

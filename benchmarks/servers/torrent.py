@@ -3,7 +3,7 @@
     python torrent.py        prints its port
 
 The name of the model says how: ``flood`` of words, ``unbroken`` text without a blank
-or a stop, ``chunks`` of 64 KiB, ``thoughts`` that nobody is shown, ``arguments`` of a
+or a stop, ``chunks`` of 64 KiB, ``thoughts`` that are not shown, ``arguments`` of a
 call, ``comments`` that only keep the connection open, ``drip`` a word every 10 ms.
 """
 

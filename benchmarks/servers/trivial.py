@@ -1,4 +1,4 @@
-"""The least an MCP server over stdio can be: whoever calls it, the client dominates.
+"""The smallest MCP server over stdio: the cost of its calls is the client's.
 
     python benchmarks/servers/trivial.py
 

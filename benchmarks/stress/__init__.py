@@ -1,1 +1,1 @@
-"""What the stress benchmarks share: a model that talks, guests, and what is left."""
+"""The common part of the stress benchmarks: a model, players, and a leak check."""

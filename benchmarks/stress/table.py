@@ -90,7 +90,7 @@ def config_of(
     overload: OverloadConfig | None = None,
     history: int = 40,
 ) -> Config:
-    """So many guests with these tools; nobody is turned away unless it is asked for."""
+    """A configuration of this many NPCs with these tools; without overload refusals."""
     plain = Config()
     return attrs.evolve(
         plain,
@@ -106,7 +106,7 @@ def config_of(
 
 @attrs.frozen
 class Held:
-    """What a process holds: tasks that live, and descriptors that are open."""
+    """The resources of a process: live tasks and open descriptors."""
 
     tasks: int
     descriptors: int
@@ -118,7 +118,7 @@ class Held:
 
 
 async def nothing_left(runtime: Runtime, before: Held, *, within: float) -> list[str]:
-    """What of a storm is still there when it is over; nothing, if all is well."""
+    """Return what a storm has left behind; empty if all is well."""
     faults: list[str] = []
     with trio.move_on_after(within):
         while faults := _left(runtime, before):  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""L5: the runtime from asyncio (discord.py, LiveKit, Pipecat), in one process.
+"""The runtime for asyncio programs (discord.py, LiveKit, Pipecat), in one process.
 
     import asyncio
     from glyphoxa_trio import aio
@@ -11,11 +11,17 @@
 
     asyncio.run(main())
 
-`opening` has `open_runtime`; `runtime`, `npc`, `scene`, `turn`, `voice` and `topic` are
-what it gives, `tools` is what an embedder gives it. Below them `bridge` carries calls
-from asyncio to trio and `errands` those the other way, `held` is a trio context manager
-that is entered from asyncio, `items` an iterator; `guest` and `thread` are the two ways
-for a trio run to live beside a loop, and `block` has one of them.
+This is layer L5. The runtime itself runs on trio, beside the asyncio loop; every class
+here stands for the one of the same name in `glyphoxa_trio`. `opening` has
+`open_runtime`; `runtime`, `session`, `npc`, `scene`, `turn`, `voice` and `topic` are
+the objects that it gives to an embedder, and `tools` adapts the coroutines that an
+embedder gives to it.
+
+Below them, `bridge` carries calls from asyncio to trio, and `reverse_calls` calls in
+the other direction. `context_proxy` enters a trio context manager from asyncio, and
+`iterator_proxy` takes items of a trio iterator. `guest` and `thread` are the two ways
+in which a trio run lives beside a loop, and `block` is a context manager that opens one
+of them.
 """
 
 from .bridge import Mode, StillRunning

@@ -1,4 +1,4 @@
-"""The block of a runtime: a trio run beside the loop, and what is held in it."""
+"""A block of asyncio code with a trio run beside its loop."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Block(Generic[T, U]):
     """A trio context manager in a run of its own; see `ContextProxy`.
 
     Args:
-      open: makes it, on trio's side.
-      hand_out: what the block gives, of what trio's gave.
+      open: makes the context manager, on trio's side.
+      hand_out: makes the value of the block from the value of trio's context manager.
     """
 
     _mode: Mode
@@ -73,13 +73,14 @@ class Block(Generic[T, U]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave, and wait until nothing is left; cancelled, it goes on.
+        """Leave the block, and wait until the run has ended; a cancellation does not
+        stop that.
 
         Raises:
-          BaseException: what trio's side failed with; `asyncio.CancelledError`, at
-            the end, if this task was cancelled meanwhile.
+          BaseException: the error that trio's side failed with;
+            `asyncio.CancelledError`, at the end, if this task was cancelled meanwhile.
         """
-        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+        if isinstance(error, GeneratorExit):  # closed: no await is possible
             self._bridge.end_without_loop()
             return
         try:
@@ -95,8 +96,11 @@ class Block(Generic[T, U]):
     async def _leave(
         self, error: BaseException | None
     ) -> tuple[BaseException | None, asyncio.CancelledError | None]:
-        """Leave it, and end the run; what is to be raised, and what is to be raised
-        after all."""
+        """Leave the context manager and end the run.
+
+        Returns the error to raise, and the cancellation to raise instead, if there was
+        one.
+        """
         worst, cancelled = error, None
         try:
             if self._held is not None:

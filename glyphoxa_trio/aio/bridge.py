@@ -1,9 +1,9 @@
-"""A trio run and an asyncio loop side by side, and what crosses between them.
+"""The bridge between an asyncio loop and a trio run: what crosses, and how it ends.
 
-A `BridgedCall` is a trio function at work for asyncio; an errand (`errands`) is the other
-way round. Either comes back once, as a result or as the exception that it was, and
-whoever stops waiting cancels the work and waits for its end. When the run ends, in
-whatever way, every call has ended.
+A `BridgedCall` is a trio function that runs for an asyncio task; `ReverseCalls` are the
+other direction. Each ends once, with a result or with the exception that was raised. A
+caller that is cancelled cancels the work on the other side and waits for its end. When
+the run ends, for whatever reason, every call has ended.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ GRACE: Final = 1.0  # seconds for coroutines to stop when the run ends
 
 
 class StillRunning(GlyphoxaError):
-    """Something on trio's side ignores its cancellation and was left behind."""
+    """Code on trio's side ignores its cancellation and was left behind."""
 
 
 @attrs.define(eq=False, repr=False)
 class LoopBridge:
-    """The two sides. Its methods are the loop's, `main` is the run's."""
+    """The two sides of a bridge.
+
+    `main` runs on trio's side; the other methods are called on the loop's side.
+    """
 
     loop: asyncio.AbstractEventLoop
     run: Run
@@ -59,18 +62,18 @@ class LoopBridge:
 
     @classmethod
     def begin(cls, mode: Mode) -> LoopBridge:
-        """A trio run beside the loop that is running here. It must be closed.
+        """Start a trio run beside the loop that runs here. The caller must `close` it.
 
         Raises:
-          ValueError: for another mode than the two.
-          RuntimeError: there is a trio run in this thread already, as a guest.
+          ValueError: if ``mode`` is neither ``"guest"`` nor ``"thread"``.
+          RuntimeError: in guest mode, if a trio run is in this thread already.
         """
         if mode not in ("guest", "thread"):
             raise ValueError(f"mode: 'guest' or 'thread', not {mode!r}")
         loop = asyncio.get_running_loop()
         bridge = cls(loop, GuestRun(loop) if mode == "guest" else ThreadRun(loop))
         bridge.run.start(bridge.main, bridge.finished)
-        atexit.register(bridge._end_at_exit)  # for loops that nobody ends
+        atexit.register(bridge._end_at_exit)  # for loops that are never closed
         return bridge
 
     def __attrs_post_init__(self) -> None:
@@ -79,7 +82,7 @@ class LoopBridge:
         self.over = self.loop.create_future()
 
     async def main(self) -> None:
-        """The run's main task."""
+        """Run as the main task of the trio run."""
         HERE.set(self.errands)
         with lone_errors():
             async with trio.open_nursery() as self._nursery:
@@ -94,10 +97,11 @@ class LoopBridge:
 
     @property
     def closed(self) -> bool:
+        """True once the run has ended."""
         return self.over.done()
 
     def start(self, function: Callable[[], Awaitable[R]]) -> BridgedCall[R]:
-        """Begin ``function`` in trio; it need not be waited for."""
+        """Start ``function`` in trio; it need not be waited for."""
         call: BridgedCall[R] = BridgedCall(self.loop, self.run, self.calls.discard)
         if self.closed:
             call.end(outcome.Error(RuntimeClosed(CLOSED)))
@@ -107,7 +111,7 @@ class LoopBridge:
         return call
 
     async def ask(self, function: Callable[[], Awaitable[R]]) -> R:
-        """Run ``function`` in trio, and return what it returns; see `BridgedCall.wait`.
+        """Run ``function`` in trio, and return its result; see `BridgedCall.wait`.
 
         Raises:
           RuntimeClosed: if the run ends first, or has ended.
@@ -117,26 +121,31 @@ class LoopBridge:
         return await self.start(function).wait()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call ``function`` in trio, soon, and in order. What it raises goes to the
-        loop's exception handler."""
+        """Call ``function`` in trio, soon, and in order.
+
+        An exception of it goes to the loop's exception handler.
+        """
 
         def call() -> None:
             try:
                 function()
-            except Exception as error:  # border: what it was given may be wrong
-                text = "what an asyncio program gave to trio"
+            except Exception as error:  # border: its arguments may be wrong
+                text = "a function that an asyncio program gave to trio failed"
                 told = {"message": text, "exception": error}
                 self.errands.tell(self.loop.call_exception_handler, told)
 
         self.run.to_trio(call)
 
     async def see_out(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Run ``function`` in trio, for `FAREWELL` seconds at most, also while this
-        task is cancelled; what it raises is nobody's."""
+        """Run ``function`` in trio, for `FAREWELL` seconds at most.
+
+        It runs on while this task is cancelled; its exceptions are dropped.
+        """
         if cancelled := await outlast(self.start(function).ended):
             raise cancelled
 
     def must_be_here(self) -> None:
+        """Raise RuntimeError in another loop than the bridge's."""
         if asyncio.get_running_loop() is not self.loop:
             raise RuntimeError("this runtime belongs to another loop")
 
@@ -145,21 +154,22 @@ class LoopBridge:
     ) -> None:
         try:
             if self._nursery is None:
-                raise RuntimeError("it never opened")
+                raise RuntimeError("the runtime never opened")
             self._nursery.start_soon(call.carry_out, function)
-        except RuntimeError:  # the nursery is closed: the run has all but ended
+        except RuntimeError:  # the nursery is closed: the run is about to end
             closed: outcome.Maybe[R] = outcome.Error(RuntimeClosed(CLOSED))
             self.run.to_loop(partial(call.end, closed))
 
     def lose_patience(self) -> None:
-        """Give coroutines that were cancelled `GRACE` to stop, then let go of them."""
+        """Give cancelled coroutines `GRACE` seconds to stop; then stop waiting for
+        them."""
         if self._patience is None and not self.closed:
             self._patience = self.loop.call_later(
                 GRACE, lambda: self.run.to_trio(self.errands.let_go)
             )
 
     def finished(self, found: outcome.Outcome[None]) -> None:
-        """The run has ended; so has every call, at the latest now."""
+        """Note that the run has ended, and end every call that has not ended yet."""
         self.over.set_result(found)
         self._set_ready()
         for call in list(self.calls):
@@ -179,17 +189,17 @@ class LoopBridge:
 
     @property
     def failure(self) -> BaseException | None:
-        """What the run crashed with; `StillRunning` as long as it has not ended."""
+        """The error that the run crashed with; `StillRunning` if it has not ended."""
         if not self.closed:
-            return StillRunning("trio's run does not end; it was left behind")
+            return StillRunning("trio's run does not end, and was left behind")
         found = self.over.result()
         return found.error if isinstance(found, outcome.Error) else None
 
     def end_without_loop(self) -> None:
-        """End the run now, in this very call: the loop will not be there for it.
+        """End the run within this call, because the loop will not run any more.
 
         Raises:
-          KeyboardInterrupt: if somebody was impatient meanwhile, when it is done.
+          KeyboardInterrupt: afterwards, if SIGINT came meanwhile.
         """
 
         def cancel() -> None:
@@ -208,7 +218,7 @@ class LoopBridge:
             atexit.unregister(self._end_at_exit)
 
     def _end_at_exit(self) -> None:
-        with suppress(KeyboardInterrupt):  # that is what it does
+        with suppress(KeyboardInterrupt):  # the program is ending already
             self.end_without_loop()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A trio function at work for asyncio: one result, or the exception that ended it."""
+"""A call from asyncio into trio: one result, or the exception that ended it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .run import Run
 
 R = TypeVar("R")
 
-FAREWELL: Final = 10.0  # seconds that the end of trio's work is waited for
-CLOSED: Final = "it is closed"
+FAREWELL: Final = 10.0  # seconds to wait for the end of work in trio
+CLOSED: Final = "the runtime is closed"
 
 
 @attrs.define(eq=False)
 class BridgedCall(Generic[R]):
-    """A trio function at work for asyncio, and the one task that waits for it.
+    """A trio function that runs for asyncio, and the one task that waits for it.
 
     Args:
-      over: told, on the loop's side, when it has ended.
+      over: called on the loop's side when the call has ended.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -42,56 +42,57 @@ class BridgedCall(Generic[R]):
         self.ended = self._loop.create_future()
 
     def cancel(self) -> None:
+        """Cancel the function, on trio's side."""
         self._run.to_trio(partial(self.scope.cancel, "asyncio left"))
 
     async def wait(self) -> R:
-        """Its result, or the exception that ended it.
+        """Return the result, or raise the exception that ended the call.
 
-        Cancelled, it cancels the function and waits for its end, for `FAREWELL`
-        seconds at most.
+        Cancelled, it cancels the function and waits for its end, for `FAREWELL` seconds
+        at most.
         """
         try:
             found = await self.look()
         except asyncio.CancelledError as left:
             self.cancel()
-            await outlast(self.ended)  # and raise the first, not the last
+            await outlast(self.ended)  # then raise the first cancellation, not the last
             gone = isinstance(self.failure, RuntimeClosed)
             raise left from (None if gone else self.failure)
-        except BaseException:  # nobody will wait any more
+        except BaseException:  # the task that waits is closed
             self.cancel()
             raise
         return found.unwrap()
 
     async def look(self) -> outcome.Maybe[R]:
-        """How it ended. Cancelled, it leaves the function to go on."""
+        """Return how the call ended. Cancelled, it lets the function go on."""
         try:
             return await self.ended
         finally:
-            # Whoever waits is cancelled together with what they wait for. That costs
-            # less than a shield, of which every event would need one.
+            # A cancelled task also cancels the future that it waits for. Replacing that
+            # future costs less than a shield, which every event would need.
             if self.ended.cancelled():
                 self.ended = self._loop.create_future()
-                if self._found is not None:  # it came between the two
+                if self._found is not None:  # it ended between the two
                     self.ended.set_result(self._found)
 
     @property
     def failure(self) -> BaseException | None:
-        """The exception that ended it."""
+        """The exception that ended the call; None without one."""
         return self._found.error if isinstance(self._found, outcome.Error) else None
 
     async def carry_out(self, function: Callable[[], Awaitable[R]]) -> None:
-        """On trio's side: do it, and tell."""
+        """Run the function, on trio's side, and send the result to the loop."""
         found: outcome.Maybe[R] = outcome.Error(RuntimeClosed(CLOSED))
         try:
             with lone_errors(), self.scope:
                 found = outcome.Value(await function())
-        except Exception as error:  # its caller's, whatever it is
+        except Exception as error:  # raised to the caller
             found = outcome.Error(error)
         finally:
             self._run.to_loop(partial(self.end, found))
 
     def end(self, found: outcome.Maybe[R]) -> None:
-        """On the loop's side; the first counts."""
+        """End the call, on the loop's side; only the first result counts."""
         self._over(self)
         if self._found is None:
             self._found = found
@@ -102,7 +103,8 @@ class BridgedCall(Generic[R]):
 async def outlast(
     future: asyncio.Future[Any], within: float | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait for ``future``, for so many seconds, also while this task is cancelled.
+    """Wait for ``future``, for ``within`` seconds (`FAREWELL` if None), despite
+    cancellation.
 
     Returns the cancellation, for the caller to raise.
     """

@@ -1,7 +1,8 @@
-"""Who speaks first is heard first: an order that trio's scheduler does not keep.
+"""The order of utterances: the first to speak is heard first, as in asyncio.
 
-Tasks of an asyncio loop run in the order in which they were made, and a chat hands out
-its messages so; tasks of trio that are made together do not.
+Tasks of an asyncio loop run in the order in which they were made, and a chat delivers
+its messages so. Trio's scheduler does not keep the order of tasks that are started
+together.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import trio
 
 @attrs.define(eq=False)
 class QueuePosition:
-    """A place in a queue, as a context: entered when those before it have left.
+    """A position in a queue, as a context: entered when those before it were left.
 
-    Cancelled while it waits, it lets those behind it wait for those before it.
+    Cancelled while it waits, it makes those behind it wait for those before it.
     """
 
     _before: QueuePosition | None
@@ -41,11 +42,12 @@ class QueuePosition:
 
 @attrs.define(eq=False)
 class Order:
-    """The queues of one runtime, by what they are for."""
+    """The queues of one runtime, by key."""
 
     _last: dict[Hashable, QueuePosition] = attrs.field(factory=dict, init=False)
 
     def take(self, key: Hashable) -> QueuePosition:
-        """The place behind all that were taken; on the loop's side."""
+        """Return a new position at the end of the queue of ``key``. Called on the
+        loop's side."""
         self._last[key] = place = QueuePosition(self._last.get(key))
         return place

@@ -1,4 +1,4 @@
-"""A trio context manager that is entered, and left, from asyncio."""
+"""A trio context manager that is entered and left from asyncio."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class ContextProxy(Generic[T]):
-    """One trio task enters it, stays, and leaves when it is told to.
+    """An asyncio context manager for one of trio: a trio task enters it, waits, and
+    leaves it.
 
-    If it ends by itself, the asyncio task that entered is cancelled, as trio would
-    have cancelled the body, and the error is what the block raises. A class, and not
-    a generator: when a coroutine is closed that waits in the ``__aenter__`` of one
-    made of an async generator, the generator is not told.
+    If the trio task ends by itself, the asyncio task inside the block is cancelled, as
+    trio would have cancelled the body, and the block raises the error. This is a class
+    and not a generator: when a coroutine that waits in the ``__aenter__`` of an async
+    generator's context manager is closed, the generator is not told.
 
     Args:
-      open: makes it, on trio's side.
+      open: makes the context manager, on trio's side.
       ends: called on the loop's side when it begins to end.
     """
 
@@ -67,27 +68,30 @@ class ContextProxy(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave, and wait until it was left; cancelled, it goes on.
+        """Leave the context manager, and wait until it was left, also while cancelled.
 
         Raises:
-          BaseException: what it failed with; `asyncio.CancelledError`, at the end,
-            if this task was cancelled meanwhile.
+          BaseException: the error that it failed with; `asyncio.CancelledError`, at the
+            end, if this task was cancelled meanwhile.
         """
         self._leaving = True
         self._bridge.run.to_trio(self._leave)
-        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+        if isinstance(error, GeneratorExit):  # closed: no await is possible
             return
         worst = error
         if self._crashed:
             if isinstance(error, asyncio.CancelledError):
-                worst = RuntimeClosed("it has ended by itself")
+                worst = RuntimeClosed("the runtime or voice has ended by itself")
             if self._host is not None and self._host is asyncio.current_task():
                 self._host.uncancel()
         cancelled = await outlast(self._call.ended)
         if self._call.ended.done():
             worst = worse(worst, self._call.failure)
         else:
-            worst = worse(worst, StillRunning("it does not end, and was left behind"))
+            worst = worse(
+                worst,
+                StillRunning("the runtime or voice does not end, and was left behind"),
+            )
         if cancelled is not None:
             raise cancelled from worst
         if worst is not None and worst is not error:
@@ -100,7 +104,7 @@ class ContextProxy(Generic[T]):
     def _end(self, _: object) -> None:
         if not self._leaving and self._host is not None:
             self._crashed = True
-            self._host.cancel("what it is inside of has ended")
+            self._host.cancel("the runtime or voice of this block has ended")
 
     # On trio's side.
 
@@ -122,15 +126,16 @@ class ContextProxy(Generic[T]):
 def worse(
     error: BaseException | None, failure: BaseException | None
 ) -> BaseException | None:
-    """What leaves a block: its own error, or that of what it was the block of."""
+    """Return the error that leaves a block: of its body, of the context manager, or
+    both."""
     if failure is None or failure is error:
         return error
     if error is None or isinstance(error, RuntimeClosed | StillRunning):
         return failure
-    if isinstance(failure, RuntimeClosed):  # that is how it came about
+    if isinstance(failure, RuntimeClosed):  # a consequence of the error
         return error
     if isinstance(error, Exception) and isinstance(failure, Exception):
-        text = "the block failed, and what is under it"
+        text = "both the block and its runtime failed"
         return ExceptionGroup(text, [error, failure])
     error.__cause__ = failure
     return error

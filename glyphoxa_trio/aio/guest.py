@@ -1,8 +1,8 @@
 """A trio run as the guest of an asyncio loop: in its thread, between its callbacks.
 
-Trio's ticks go through a queue of our own on their way to the loop. So a run whose loop
-was stopped in the middle of things can still be seen to its end, from the loop's
-thread; and SIGINT waits for the end of a tick.
+The steps of trio go to the loop through a queue of ours. So a run whose loop was
+stopped early can still be run to its end, from the loop's thread; and SIGINT is handled
+only between two steps.
 """
 
 from __future__ import annotations
@@ -35,19 +35,21 @@ class GuestRun:
     _ended: bool = attrs.field(default=False, init=False)
 
     def start(self, main: Main, finished: Finished) -> None:
-        """Begin; see `Run.start`.
+        """Start the run; see `Run.start`.
 
         Raises:
-          RuntimeError: there is a trio run in this thread already.
+          RuntimeError: if a trio run is in this thread already.
         """
         if trio.lowlevel.in_trio_run():
-            raise RuntimeError("a trio run is in this thread already: mode='thread'")
+            raise RuntimeError(
+                "a trio run is in this thread already: use mode='thread'"
+            )
 
         def end(found: outcome.Outcome[None]) -> None:
             self._ended = True
             self.to_loop(partial(finished, found))
 
-        self._interrupts.install()  # before: trio leaves SIGINT to whoever has it
+        self._interrupts.install()  # first: trio keeps foreign handlers
         trio.lowlevel.start_guest_run(
             main,
             run_sync_soon_threadsafe=self._from_any_thread,
@@ -58,7 +60,7 @@ class GuestRun:
         )
 
     def to_trio(self, function: Function) -> None:
-        # What is collected as garbage in another thread cannot reach it.
+        # Finalizers of garbage may call this in another thread, where trio is not.
         if not self._ended and threading.get_ident() == self._thread:
             self._interrupts.spare(function)
 
@@ -69,7 +71,7 @@ class GuestRun:
     def end_without_loop(self, cancel: Function, *, within: float) -> None:
         if threading.get_ident() != self._thread:
             return
-        hooks = sys.get_asyncgen_hooks()  # trio puts those of the dead loop back
+        hooks = sys.get_asyncgen_hooks()  # trio restores those of the ended loop
         self.to_trio(cancel)
         until = monotonic() + within
         while not self._ended and (left := until - monotonic()) > 0:
@@ -86,7 +88,7 @@ class GuestRun:
 
     def _from_any_thread(self, function: Function) -> None:
         self._functions.put(function)
-        with suppress(RuntimeError):  # it is closed, but see `end_without_loop`
+        with suppress(RuntimeError):  # the loop is closed; see `end_without_loop`
             self._loop.call_soon_threadsafe(self._next)
 
     def _from_this_thread(self, function: Function) -> None:
@@ -95,5 +97,5 @@ class GuestRun:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        if not self._functions.empty():  # else it was done without the loop
+        if not self._functions.empty():  # else `end_without_loop` has run it
             self._interrupts.spare(self._functions.get_nowait())

@@ -1,7 +1,8 @@
-"""SIGINT, kept from what must not be interrupted.
+"""Protection of trio's steps from SIGINT.
 
-A `KeyboardInterrupt` in the midst of trio's own code would break the run beyond repair.
-Who handles SIGINT, and how, stays as it was.
+A `KeyboardInterrupt` inside of trio's own code would break the run beyond repair, so
+the signal is held until the step is over. The program's handler of SIGINT stays the
+same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .run import Function
 
 @attrs.define(eq=False)
 class Interrupts:
-    """Keeps SIGINT from what must not be interrupted, and hands it on afterwards."""
+    """A handler of SIGINT that delays the signal during protected calls, then passes it
+    on."""
 
     _inside: int = attrs.field(default=0, init=False)
     _missed: bool = attrs.field(default=False, init=False)
@@ -30,7 +32,7 @@ class Interrupts:
     )
 
     def install(self) -> None:
-        """Stand before the handler that there is; in the main thread, else not."""
+        """Wrap the current handler; does nothing outside of the main thread."""
         if threading.current_thread() is not threading.main_thread():
             return
         handler = signal.getsignal(signal.SIGINT)
@@ -39,19 +41,20 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._handle)
 
     def remove(self) -> None:
-        """Put the handler back, unless somebody has put another one since."""
-        ours = signal.getsignal(signal.SIGINT) == self._handle  # equal, never the same
+        """Restore the handler, unless another one was installed since."""
+        # Bound methods of one object are equal, but not identical.
+        ours = signal.getsignal(signal.SIGINT) == self._handle
         if self._before is not None and ours:
             signal.signal(signal.SIGINT, self._before)
             _end_with_its_program(self._before)
             self._before = None
-        # Else whoever came later may still hand on to ours, and ours knows to whom.
+        # A handler that was installed later may still call ours, which passes it on.
 
     def spare(self, function: Function) -> None:
         """Call ``function`` without an interruption.
 
         Raises:
-          KeyboardInterrupt: afterwards, if that is what the handler does.
+          KeyboardInterrupt: afterwards, if the handler raises it.
         """
         self._inside += 1
         try:
@@ -71,10 +74,10 @@ class Interrupts:
 
 
 def _end_with_its_program(handler: Callable[..., Any]) -> None:
-    """Take an `asyncio.Runner`'s handler away when its main task is over.
+    """Remove an `asyncio.Runner`'s handler when its main task is over.
 
-    The runner does so itself, if it finds it in place when the program is asked to
-    end. Then ours was there.
+    The runner removes it itself only if it finds it installed when the program ends.
+    Ours was installed then.
     """
     task = getattr(handler, "keywords", {}).get("main_task")
 

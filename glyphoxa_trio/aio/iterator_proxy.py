@@ -1,4 +1,4 @@
-"""What a trio async iterator yields, one item each time that asyncio asks."""
+"""A trio async iterator whose items are taken from asyncio, one at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ E = TypeVar("E")
 
 
 class IteratorEnd(Enum):
-    """There are no more. A value: an exception would carry its traceback along, and
-    leave a cycle at each turn's end to the collector of garbage."""
+    """The end of the items. A value, because an exception would carry its traceback
+    along, and leave a reference cycle to the garbage collector at each turn's end."""
 
     END = 0
 
@@ -26,9 +26,10 @@ END: Final = IteratorEnd.END
 
 @attrs.define(eq=False)
 class IteratorProxy(Generic[E]):
-    """Items for one consumer. Nothing is asked for before somebody waits for it.
+    """The items of a trio iterator for one consumer, requested only when it waits for
+    one.
 
-    A wait that is cancelled loses nothing: the next one gets what it had asked for.
+    A wait that is cancelled loses nothing: the next one gets the item it had requested.
     """
 
     _bridge: LoopBridge
@@ -38,24 +39,25 @@ class IteratorProxy(Generic[E]):
 
     @property
     def asked(self) -> bool:
-        """Whether an item was asked for that nobody has got."""
+        """True if an item was requested and not taken yet."""
         return self._asked is not None
 
     async def take(self, step: Callable[[], Awaitable[E | IteratorEnd]]) -> E:
-        """The next item.
+        """Return the next item.
 
         Args:
-          step: on trio's side, what it is. Not kept, where it would be a cycle.
+          step: returns the item, on trio's side. Not kept here, which would be a
+            reference cycle.
 
         Raises:
-          StopAsyncIteration: there are no more.
+          StopAsyncIteration: there are no more items.
           RuntimeClosed: the runtime has ended.
-          RuntimeError: somebody else waits for it, or this is another loop.
+          RuntimeError: another task waits for the next item, or this is another loop.
         """
         if self._closed:
             raise StopAsyncIteration
         if self._waiting:
-            raise RuntimeError("somebody else waits for the next event already")
+            raise RuntimeError("another task waits for the next event already")
         self._bridge.must_be_here()
         if self._asked is None:
             self._asked = self._bridge.start(step)
@@ -70,7 +72,7 @@ class IteratorProxy(Generic[E]):
         return item
 
     def close(self) -> None:
-        """Nothing follows, also for whoever waits."""
+        """End the iteration, also for a task that waits for an item."""
         self._closed = True
         if self._asked is not None:
             self._asked.cancel()

@@ -33,7 +33,7 @@ class Npc:
     """One NPC of a runtime. Cheap to make, usable from any task of the loop.
 
     Every method raises `RuntimeClosed` when the runtime has ended, and `UnknownNpc`
-    when a reload took the NPC away.
+    when a reload removed the NPC.
     """
 
     config: NpcConfig
@@ -51,18 +51,19 @@ class Npc:
         """Say something to the NPC; enter the turn to hear the answer.
 
         Args:
-          speaker: who says it. The same speaker's next utterance interrupts,
-            another's waits.
-          tier: the DM's override of the tier for this utterance (D2).
+          speaker: the player who speaks. The same speaker's next utterance interrupts
+            the answer; another speaker's waits.
+          tier: the game master's override of the tier for this utterance.
         """
         return self._turn(lambda npc: npc.say(text, speaker=speaker, tier=tier))
 
     def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
-        """Say ``text`` as the NPC: its words as they stand, no model, no tools."""
+        """Say ``text`` as the NPC, word for word: no model, no tools."""
         return self._turn(lambda npc: npc.speak_as(text, speaker=speaker))
 
     def greet(self, *, speaker: str = "player") -> Turn:
-        """Have it say its greeting, if it has one and nothing has been said yet."""
+        """Have the NPC say its greeting, if it has one and no conversation has begun
+        yet."""
         return self._turn(lambda npc: npc.greet(speaker=speaker))
 
     def _turn(self, say: Callable[[NativeNpc], NativeTurn]) -> Turn:
@@ -72,12 +73,13 @@ class Npc:
     def voice(
         self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> Voice:
-        """Speak to the NPC, and hear it: a microphone and a loudspeaker.
+        """Open a microphone and a loudspeaker at the NPC; enter the voice to use them.
 
         Args:
-          speaker: whose microphone it is, as in `say`. Each has their own.
-          rate: of what it gives, in Hz.
-          encoding: ``pcm``, or G.711 as telephones give it, ``pcmu`` or ``pcma``.
+          speaker: the player whose microphone it is, as in `say`. Each has their own.
+          rate: the sample rate of the microphone and the loudspeaker, in Hz.
+          encoding: of the microphone: ``pcm``, or G.711 as telephones use it, ``pcmu``
+            or ``pcma``, at 8000 Hz. The loudspeaker's audio is PCM16 in any case.
         """
         return Voice(
             rate,
@@ -86,16 +88,21 @@ class Npc:
         )
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
-        """Let it hear what somebody says to somebody else. It says nothing to that,
-        and knows it in its next turn."""
+        """Let the NPC hear words that are not for it.
+
+        It does not answer them, and knows them in its next turn.
+
+        Args:
+          to: the one that the words are for.
+        """
         await self._ask(lambda npc: npc.overhear(speaker, text, to=to))
 
     async def set_scene(self, *context: str) -> None:
-        """Tell it what holds where it is, in place of what was told before."""
+        """Tell the NPC about its surroundings; replaces what it was told before."""
         await self._ask(lambda npc: npc.set_scene(*context))
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to the template variables of its prompt and greeting (A32)."""
+        """Give values to the template variables of its prompt and greeting."""
         await self._ask(lambda npc: npc.set_variables(values))
 
     situate = renamed_method("situate", "set_scene")
@@ -104,27 +111,28 @@ class Npc:
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
 
-        Returns False if it was not open any more.
+        Returns False if the question was no longer open.
         """
         return await self._ask(lambda npc: npc.approve(question, yes))
 
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
-        """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
+        """Raise the NPC's ceiling to ``tier`` for some ``seconds``: the game master's
+        override."""
         await self._ask(partial(NativeNpc.elevate, tier=tier, seconds=seconds))
 
     async def tier_for(self, text: str) -> Tier:
-        """The tier that ``text`` would get if it were said now; it leaves no trace."""
+        """Return the tier that ``text`` would get if said now; nothing changes."""
         return await self._ask(lambda npc: npc.tier_for(text))
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
-        """Tell the NPC what somebody is saying while they still speak."""
+        """Tell the NPC the words of a player who is still speaking."""
         await self._ask(lambda npc: npc.hearing(text, speaker=speaker))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
-        """End the turn that is running; False if none was.
+        """End the turn that is running; return False if none was.
 
         Args:
-          speaker: only what answers them, with what they said and that waits.
+          speaker: only the answer to this speaker, and their utterances that wait.
         """
         return await self._ask(lambda npc: npc.interrupt(speaker=speaker))
 

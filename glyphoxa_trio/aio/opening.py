@@ -1,4 +1,4 @@
-"""`open_runtime` for asyncio: the one of trio, on the other side of a bridge."""
+"""`open_runtime` for asyncio: `glyphoxa_trio.open_runtime`, across a bridge."""
 
 from __future__ import annotations
 
@@ -52,32 +52,39 @@ def open_runtime(
     collector: native.Collector = "leave",
     environment: native.Environment | None = None,
 ) -> AbstractAsyncContextManager[Runtime]:
-    """Everything a configuration describes, running beside this asyncio loop.
+    """Run everything that a configuration describes, beside this asyncio loop.
 
-    The arguments are those of `glyphoxa_trio.open_runtime`, but for these. Leaving
-    takes as long as there; whoever is cancelled meanwhile is cancelled when it is
-    done. If the runtime crashes, the task that entered is cancelled and the block
-    raises what it crashed with.
+        async def main() -> None:
+            async with aio.open_runtime("config/tavern.yaml", tools=[find]) as runtime:
+                async with runtime.npc("Bartok").say("An ale!", speaker="Aria") as turn:
+                    async for event in turn:
+                        ...
+
+        asyncio.run(main())
+
+    The arguments are those of `glyphoxa_trio.open_runtime`, except for the ones below.
+    Leaving the block takes as long as there. A task that is cancelled while it enters
+    or leaves raises its cancellation when that is done. If the runtime crashes, the
+    task that entered the block is cancelled, and the block raises the runtime's error.
 
     Args:
-      mode: ``"guest"``, in the loop's thread, which has room for one; or
-        ``"thread"``, in a thread of its own, where a loop that is held up does not
-        hold up the NPCs and their limits.
-      tools: your own; those of asyncio through `aio.tool`.
-      llm, synthesizer, recognizer, s2s: their methods are run by trio.
-      approver: a coroutine function of asyncio. All ``on_...`` are called on the
-        loop; what they raise goes to its exception handler.
-      approve_servers: if it is a function, it may be called in any thread.
+      mode: ``"guest"`` runs trio in the loop's thread, which has room for one such run.
+        ``"thread"`` runs it in a thread of its own, where a blocked loop delays neither
+        the NPCs nor their time limits.
+      tools: the embedder's own tools; wrap those that need asyncio in `aio.tool`.
+      llm, synthesizer, recognizer, s2s: objects whose methods trio runs.
+      approver: an asyncio coroutine function. All ``on_...`` callbacks are called on
+        the loop; their exceptions go to its exception handler.
+      approve_servers: a function may be called in any thread.
       reload_on: in guest mode only.
 
     Raises:
       ConfigError: with every problem and its place.
       NameCollision: two tools under one name.
-      NotOnAsyncio: when it is entered from trio, which has
-        `glyphoxa_trio.open_runtime`.
-      RuntimeError: there is a guest in this thread already.
+      NotOnAsyncio: if it is entered from trio, which has `glyphoxa_trio.open_runtime`.
+      RuntimeError: in guest mode, if a trio run is in this thread already.
       ValueError: for another mode, or signals in thread mode.
-      StillRunning: if something ignores for ten seconds that it is to end.
+      StillRunning: if code on trio's side ignores its cancellation for ten seconds.
     """
     signals = tuple(reload_on)
     if signals and mode == "thread":
@@ -132,7 +139,7 @@ def open_runtime(
 def _telling(
     bridge: LoopBridge, function: Callable[..., None] | None
 ) -> Callable[..., None] | None:
-    """The function, called on the loop."""
+    """Return a function that calls ``function`` on the loop; None for None."""
     if function is None:
         return None
     return lambda *args: bridge.errands.tell(function, *args)

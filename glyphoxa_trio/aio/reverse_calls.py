@@ -1,4 +1,4 @@
-"""What trio has asyncio do: the coroutines of an embedder, on the embedder's loop."""
+"""Calls from trio into asyncio: an embedder's coroutines, on the embedder's loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class LoopTaskEnded(Exception):
-    """An asyncio task was ended by somebody who is not its caller."""
+    """An asyncio task that trio waited for was cancelled, but not by trio."""
 
 
 @attrs.define(eq=False)
@@ -34,7 +34,10 @@ class _Errand:
     over: bool = False
 
     def settle(self, found: outcome.Maybe[Any] | None) -> None:
-        """On trio's side; the first counts. None: the asyncio task was cancelled."""
+        """Wake the trio task, on trio's side; only the first call counts.
+
+        ``found`` is None if the asyncio task was cancelled.
+        """
         if self.over:
             return
         self.over = True
@@ -45,18 +48,18 @@ class _Errand:
         trio.lowlevel.reschedule(self.waiting, found)
 
     def cancel(self) -> None:
-        """On the loop's side."""
+        """Cancel the asyncio task, on the loop's side."""
         if self.doing is not None:
-            self.doing.cancel("nobody waits for it on trio's side")
+            self.doing.cancel("the caller on trio's side was cancelled")
 
 
 @attrs.define(eq=False)
 class ReverseCalls:
-    """Everything that trio tasks wait for on the loop."""
+    """All the calls on the loop that trio tasks wait for."""
 
     loop: asyncio.AbstractEventLoop
     _run: Run
-    # As it is where the run is opened, so that libraries know where they are.
+    # The context in which the run was opened, so that libraries detect asyncio.
     _context: contextvars.Context = attrs.field(
         factory=contextvars.copy_context, init=False
     )
@@ -66,12 +69,12 @@ class ReverseCalls:
     async def run(self, function: Callable[[*Ts], Awaitable[R]], *args: *Ts) -> R:
         """Await ``function(*args)`` in a task of the loop. For trio tasks.
 
-        Cancelled, it cancels the asyncio task and waits for that task's end, which
-        counts: a coroutine that does not stop is not forgotten.
+        Cancelled, it cancels the asyncio task and waits for that task's end, and its
+        result counts: a coroutine that does not stop is not forgotten.
 
         Raises:
-          LoopTaskEnded: if somebody else cancelled the asyncio task, or ended the
-            program from within it; if the loop is closed.
+          LoopTaskEnded: if the asyncio task was cancelled by other code, or ended the
+            program from within; or if the loop is closed.
         """
         errand = _Errand(trio.lowlevel.current_task())
 
@@ -108,13 +111,14 @@ class ReverseCalls:
             self._open.discard(errand)
 
     def tell(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
-        """Call ``function`` on the loop, soon; if that is closed, nobody listens."""
+        """Call ``function`` on the loop, soon; do nothing if the loop is closed."""
         with suppress(RuntimeError):
-            context = self._context.copy()  # what it sets there is its own
+            context = self._context.copy()  # its changes stay in the copy
             self.loop.call_soon_threadsafe(function, *args, context=context)
 
     def let_go(self) -> None:
-        """The run ends: wait no more for what was cancelled and does not stop."""
+        """Stop waiting for coroutines that were cancelled and do not stop: the run
+        ends."""
         self._letting_go = True
         for errand in list(self._open):
             if errand.raise_cancel is not None:
@@ -122,12 +126,12 @@ class ReverseCalls:
                 self.tell(self.loop.call_exception_handler, _stubborn(errand))
 
 
-# Where a trio task finds the loop that its run belongs to.
+# The loop that a trio run belongs to, for its tasks.
 HERE: Final[trio.lowlevel.RunVar[ReverseCalls]] = trio.lowlevel.RunVar("asyncio")
 
 
 def _stubborn(errand: _Errand) -> dict[str, object]:
-    text = "this ignores its cancellation; nobody waits for it any more"
+    text = "this task ignores its cancellation, and was left behind"
     return (
         {"message": text}
         if errand.doing is None
@@ -143,5 +147,5 @@ def _found(task: asyncio.Task[R]) -> outcome.Maybe[R] | None:
         return outcome.Value(task.result())
     if isinstance(error, Exception):
         return outcome.Error(error)
-    # What ends a program ends the loop by itself, and not trio's run as well.
+    # SystemExit and the like end the loop by themselves, and must not crash trio's run.
     return outcome.Error(LoopTaskEnded(repr(error)))

@@ -1,5 +1,5 @@
-"""What a trio run beside an asyncio loop must be able to do; `guest` and `thread` are
-the two that there are."""
+"""The interface of a trio run beside an asyncio loop; `guest` and `thread` implement
+it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Finished = Callable[["outcome.Outcome[None]"], None]
 
 
 class Run(Protocol):
-    """A trio run, and how a function gets from one side to the other.
+    """A trio run, and the transport of functions from one side to the other.
 
-    Functions arrive in the order in which they were sent and must not raise. Where
-    the other side has ended they go nowhere, without an error.
+    Functions arrive in the order in which they were sent and must not raise. If the
+    other side has ended, they are dropped without an error.
     """
 
     def start(self, main: Main, finished: Finished) -> None:
-        """Begin; ``finished`` is told of the end, on the loop's side."""
+        """Start the run; ``finished`` is called on the loop's side at its end."""
 
     def to_trio(self, function: Function) -> None:
-        """Called on the loop's side."""
+        """Call ``function`` on trio's side. Used on the loop's side."""
 
     def to_loop(self, function: Function) -> None:
-        """Called on trio's side."""
+        """Call ``function`` on the loop's side. Used on trio's side."""
 
     def end_without_loop(self, cancel: Function, *, within: float) -> None:
-        """See the run to its end though its loop serves nobody any more.
+        """Run trio to its end although the loop does not run any more.
 
         Blocks, for ``within`` seconds at most.
 
@@ -39,4 +39,4 @@ class Run(Protocol):
         """
 
     def close(self) -> None:
-        """The run has ended: give back what belongs to the whole process."""
+        """Give back resources of the process, after the run has ended."""

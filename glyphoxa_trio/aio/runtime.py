@@ -1,4 +1,4 @@
-"""A runtime, as an asyncio program holds it."""
+"""`Runtime` for asyncio: the NPCs, tools and servers of a running configuration."""
 
 from __future__ import annotations
 
@@ -46,11 +46,17 @@ R = TypeVar("R")
 
 @attrs.define(eq=False)
 class Runtime:
-    """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
+    """A running configuration: its NPCs, their tools and the servers behind those.
 
-    What belongs to trio's side is awaited here, also where it is a plain method
-    there. Cancelling any of it cancels the work in trio and waits for its end; after
-    the block everything raises `RuntimeClosed`.
+        async with aio.open_runtime("config/tavern.yaml") as runtime:
+            async with runtime.npc("Bartok").say("An ale!", speaker="Aria") as turn:
+                done = await turn.finish()
+
+    Made by `aio.open_runtime`; works until its block is left. It stands for a
+    `glyphoxa_trio.Runtime` on trio's side. Methods that touch state over there are
+    coroutines, even where the original is a plain method or a property. Cancelling one
+    cancels the work in trio and waits for its end. After the block, every method raises
+    `RuntimeClosed`.
     """
 
     events: Topic[TurnEvent]
@@ -62,46 +68,50 @@ class Runtime:
 
     @property
     def config(self) -> Config:
-        """What it runs on now."""
+        """The configuration in use now; a reload replaces it."""
         return self._native.config
 
     @property
     def npcs(self) -> tuple[NpcConfig, ...]:
+        """The NPCs of the configuration in use."""
         return self._native.npcs
 
     @property
     def run_id(self) -> str:
-        """Tells this run from others."""
+        """The id of this run, 32 hexadecimal digits."""
         return self._native.run_id
 
     @property
     def set_aside(self) -> int:
-        """How many sessions are set aside, until somebody speaks to them."""
+        """The number of sessions that are set aside until they are used again."""
         return self._native.set_aside
 
     @property
     def turns_running(self) -> int:
-        """How many NPCs are in a turn now."""
+        """The number of NPCs that are in a turn now."""
         return self._native.turns_running
 
     def unready(self) -> tuple[Unready, ...]:
-        """Return what is not fit for people who play: see the native runtime."""
+        """Return what makes this configuration unfit for production; see the native
+        runtime."""
         return self._native.unready()
 
     def npc(self, name: str) -> Npc:
-        """The NPC of that name; the beginning of a name is enough if it is unique.
+        """Return the NPC of that name, or of that beginning of a name if it is unique.
 
         Raises:
           UnknownNpc: with the nearest names.
           RuntimeClosed: if the runtime has ended.
         """
         if self._bridge.closed:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
         config = find_npc(self._native.config, name)
         return Npc(config, self._bridge, partial(self._native.npc, config.name))
 
     def scene(self, *npcs: str) -> Scene:
-        """Several NPCs in one place: all, or the named ones. The same scene each time.
+        """Return a scene of several NPCs in one place: the named ones, or all.
+
+        The same names mean the same scene each time.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -112,48 +122,53 @@ class Runtime:
 
     def session(
         self,
-        id: str = DEFAULT,  # noqa: A002 - as natively
+        id: str = DEFAULT,  # noqa: A002 - the usual word for it
         *,
         tenant: str | None = None,
         variables: Mapping[str, object] | None = None,
         restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
-        """The session of that id: one table, or one phone call, over the same
-        characters as all others. It begins with the first thing that is done in it, if
-        there is none; that raises what it raises natively: `SnapshotRefused` for what
-        cannot be restored, and ValueError if it is there and ``variables`` are not what
-        it has.
+        """Return the session of that id: one game table, or one phone call.
+
+        All sessions use the same characters, each with its own conversations. If there
+        is none of that id, it begins when its block is entered or it is first used.
+        Then it raises the errors of `glyphoxa_trio.Runtime.session`: `SnapshotRefused`
+        if the snapshot cannot be restored, ValueError if the session exists and has
+        other ``variables``.
 
         Args:
-          tenant: whose it is, where several share this runtime.
-          variables: for templates of prompts and greetings, such as ``caller_name``.
-          restore: go on where that one was, of this id or another.
+          tenant: the owner, where several share this runtime.
+          variables: values for templates of prompts and greetings, such as
+            ``caller_name``.
+          restore: continue from this snapshot, which may be of another id.
 
         Raises:
           RuntimeClosed: if the runtime has ended.
         """
         if self._bridge.closed:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
         check_session(id, tenant)
         key = SessionKey(id, tenant or "")
         return Session(self._bridge, LazySession(self._native, key, variables, restore))
 
     async def sessions(self) -> tuple[SessionKey, ...]:
-        """Those that have begun, have not ended, and are not set aside."""
+        """Return the keys of the sessions that are open and not set aside."""
         return await self._do(lambda native: native.sessions)
 
     async def add_context(
         self, provide: Provide, *, npc: str | None = None
     ) -> Callable[[], None]:
-        """Ask ``provide``, on the loop, in each turn for lines to add to its prompt.
+        """Call ``provide``, on the loop, in each turn for lines to add to its prompt.
 
-        Whoever takes longer than ``turn.context_ms``, or fails, is left out of that
-        turn, and its `ContextAdded` says so. A plain function must not block.
+        A provider that takes longer than ``turn.context_ms``, or fails, is left out of
+        that turn, and the turn's `ContextAdded` event says so. A plain function must
+        not block.
 
         Args:
-          npc: in turns of this one only; None is all of them.
+          npc: only in turns of this NPC; None means all.
 
-        Returns what ends it, to be called on the loop.
+        Returns:
+          A function that removes the provider, to be called on the loop.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -163,11 +178,11 @@ class Runtime:
         return lambda: self._bridge.post(remove)
 
     async def cost(self) -> CostStatistics:
-        """What models took and cost since it was opened, by NPC and by model."""
+        """Return tokens and costs of models since the start, by NPC and by model."""
         return await self._do(lambda native: native.cost)
 
     async def models(self) -> tuple[ModelStatistics, ...]:
-        """How the models of ``llm`` and ``llm.fallbacks`` do; none without those."""
+        """Return statistics of ``llm`` and its fallbacks; empty without fallbacks."""
         return await self._do(lambda native: native.models)
 
     async def run(
@@ -176,8 +191,10 @@ class Runtime:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Run a trio function with the runtime of trio's side, for all that has no
-        method here; returns what it returns, raises what it raises."""
+        """Run a trio function with the runtime of trio's side, and return its result.
+
+        For everything that has no method here. It raises the function's exceptions.
+        """
         return await self._bridge.ask(partial(function, self._native, *args, **kwargs))
 
     async def register(self, *tools: Tool) -> None:
@@ -189,14 +206,14 @@ class Runtime:
         await self._do(lambda native: native.register(*tools))
 
     async def deregister(self, name: str) -> tuple[str, ...]:
-        """Remove a group of tools, or one by its key; returns what went."""
+        """Remove a group of tools, or one tool by its key; return the keys removed."""
         return await self._do(lambda native: native.deregister(name))
 
     async def add_server(self, spec: ServerSpec) -> None:
         """Connect one more MCP server; its tools appear when it is ready.
 
         Raises:
-          FleetError: if there is one of that name.
+          ServerPoolError: if a server of that name exists.
           ConfigError: if a group of built-in or own tools has that name.
         """
         await self._do(lambda native: native.add_server(spec))
@@ -205,51 +222,54 @@ class Runtime:
         """Disconnect a server; its tools are gone at once.
 
         Raises:
-          FleetError: if there is none of that name.
+          ServerPoolError: if there is no server of that name.
         """
         await self.run(NativeRuntime.remove_server, name)
 
     async def servers(self) -> tuple[ServerStatus, ...]:
-        """Every server with its state, also the ones that are absent."""
+        """Return every server with its state, also those that are not ready."""
         return await self._do(NativeRuntime.servers)
 
     async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.
 
         Args:
+          within: seconds to wait at most.
           known: do not wait for a server whose tools are known from an earlier run.
 
-        Returns whether all of them are ready.
+        Returns:
+          True if all of them are ready.
         """
         return await self.run(NativeRuntime.wait_ready, within=within, known=known)
 
     async def problems(self) -> list[Problem]:
-        """Granted names that no tool answers to, and tools left out because of their
-        names, as of now."""
+        """Return the granted names that no tool matches, and the name collisions, as of
+        now."""
         return await self._do(NativeRuntime.problems)
 
     async def unapproved(self) -> list[Unapproved]:
-        """The tools that NPCs are granted and that nobody has approved, as of now."""
+        """Return the tools that NPCs are granted but that are not approved now."""
         return await self._do(NativeRuntime.unapproved)
 
     async def usability(
         self, npc: str | None = None, *, granted: bool = True
     ) -> tuple[Usability, ...]:
-        """Which of its tools an NPC can use, as of now, and how to change the rest."""
+        """Return which of its tools an NPC can use, as of now, and remedies for the
+        others."""
         return await self._do(lambda runtime: runtime.usability(npc, granted=granted))
 
     async def advice(self) -> tuple[str, ...]:
-        """A line for each NPC that cannot use any of its tools, or can never use
+        """Return a line for each NPC that cannot use any of its tools, or can never use
         some."""
         return await self._do(NativeRuntime.advice)
 
     async def reload(self, config: Config | None = None) -> Reloaded:
-        """Go over to another configuration; the file, read again, if none is given.
+        """Switch to another configuration: the given one, or the source read again.
 
-        Cancelled, it is done all the same.
+        Cancelling the caller does not cancel the reload.
 
         Raises:
-          ConfigError: if it cannot serve. The old one goes on; nothing has changed.
+          ConfigError: if the configuration cannot serve. Nothing has changed.
           RuntimeClosed: if the runtime ends meanwhile.
         """
         return await self.run(NativeRuntime.reload, config)

@@ -1,4 +1,4 @@
-"""Several NPCs in one place, for an asyncio program."""
+"""`Scene` for asyncio: several NPCs in one place."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ R = TypeVar("R")
 class Scene:
     """Several NPCs and players in one place; `glyphoxa_trio.npc.Scene` has the rules.
 
-    Names of NPCs may be cut short, and raise `UnknownNpc`; `NotHere` if the NPC is not
-    in this scene. Every method raises `RuntimeClosed` when the runtime has ended.
+    Names of NPCs may be shortened to a unique beginning. They raise `UnknownNpc` if
+    there is no such NPC, and `NotHere` if it is not in this scene. Every method raises
+    `RuntimeClosed` when the runtime has ended.
     """
 
     _bridge: LoopBridge
@@ -43,26 +44,28 @@ class Scene:
         tier: Tier | None = None,
         dm: bool = False,
     ) -> SceneTurn:
-        """Say something to whoever is meant; enter the turn to hear the answer.
+        """Say something to the NPC that is addressed; enter the turn to hear the
+        answer.
 
-        Entering raises `NobodyAddressed` if that cannot be told, its kind `NpcMuted` if
-        whoever is meant says nothing, `SceneFull` if too many wait.
+        Entering raises `NobodyAddressed` if the text addresses no NPC, its subclass
+        `NpcMuted` if the addressed NPC is muted, and `SceneFull` if too many utterances
+        wait.
 
         Args:
-          to: the NPC that is meant, whatever the text says.
-          tier: the DM's override of the tier for this utterance (D2).
-          dm: whoever directs the scene says it: before the players who wait.
+          to: the NPC to address, whatever the text says.
+          tier: the game master's override of the tier for this utterance.
+          dm: True if the game master speaks, who comes before the players who wait.
         """
         return self._turn(
             lambda scene: scene.say(text, speaker=speaker, to=to, tier=tier, dm=dm)
         )
 
     def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
-        """Have the NPC say ``text`` as it stands: no model, no tools."""
+        """Have the NPC say ``text`` word for word: no model, no tools."""
         return self._turn(lambda scene: scene.speak_as(npc, text, speaker=speaker))
 
     def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
-        """Have the NPC say its greeting, as `Npc.greet`."""
+        """Have the NPC say its greeting, as `Npc.greet` does."""
         return self._turn(lambda scene: scene.greet(npc, speaker=speaker))
 
     def _turn(self, say: Callable[[NativeScene], NativeSceneTurn]) -> SceneTurn:
@@ -70,7 +73,8 @@ class Scene:
         return SceneTurn(self._bridge, lambda: say(self._find()), names)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
-        """Who would be meant by ``text`` now, and how that is told. It leaves no trace.
+        """Return the NPC that ``text`` would address now, and the reason; nothing
+        changes.
 
         Raises:
           NobodyAddressed: as entering the turn would.
@@ -78,20 +82,24 @@ class Scene:
         return await self._ask(lambda scene: scene.addressed(text, speaker=speaker))
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
-        """Tell whoever is meant what somebody is saying while they still speak."""
+        """Tell the addressed NPC the words of a player who is still speaking."""
         await self._ask(lambda scene: scene.hearing(text, speaker=speaker))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
-        """End what is being said, or only what answers ``speaker``; False if nothing
-        was."""
+        """End the turn that is running, or only the answer to ``speaker``.
+
+        Returns False if there was none.
+        """
         return await self._ask(lambda scene: scene.interrupt(speaker=speaker))
 
     def voice(
         self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> Voice:
-        """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
+        """Open a microphone and a loudspeaker at the scene; as `Npc.voice`.
 
-        Entering raises `CannotHear` if nothing here understands speech.
+        The microphone speaks to the NPC that is addressed, and the loudspeaker has the
+        NPC that answers. Entering raises `CannotHear` if no NPC here understands
+        speech.
         """
         return Voice(
             rate,
@@ -100,30 +108,37 @@ class Scene:
         )
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
-        """What this player says next is for this NPC, unless it names another."""
+        """Direct this player's next words to this NPC, unless they name another.
+
+        Returns the NPC's name.
+        """
         return await self._ask(lambda scene: scene.turn_to(npc, speaker=speaker))
 
     async def mute(self, npc: str) -> str:
-        """Have the NPC say nothing of its own; returns its name."""
+        """Mute an NPC: interrupt it, and let it say nothing of its own.
+
+        It hears everything. Returns its name.
+        """
         return await self._ask(lambda scene: scene.mute(npc))
 
     async def unmute(self, npc: str) -> str:
+        """Undo `mute`. Returns the NPC's name."""
         return await self._ask(lambda scene: scene.unmute(npc))
 
     async def puppet(self, npc: str | None) -> str | None:
-        """Everything that follows is said to this NPC; None ends that."""
+        """Direct everything that follows to this NPC; None ends that."""
         return await self._ask(lambda scene: scene.puppet(npc))
 
     async def tell(self, *context: str) -> None:
-        """Tell all NPCs what holds in the scene, in place of what was told before."""
+        """Tell all NPCs about their surroundings; replaces the last call's lines."""
         await self._ask(lambda scene: scene.tell(*context))
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
-        """Let all NPCs hear what somebody says that is not for them. None answers."""
+        """Let all NPCs hear words that are not for them. None answers."""
         await self._ask(lambda scene: scene.overhear(speaker, text, to=to))
 
     async def look(self) -> SceneStatistics:
-        """Who is here, who speaks, who waits, and what was said so far."""
+        """Return who is here, who speaks, who waits, and what was said so far."""
         return await self._ask(lambda scene: scene.look())
 
     async def _ask(self, what: Callable[[NativeScene], Awaitable[R]]) -> R:

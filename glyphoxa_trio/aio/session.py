@@ -1,4 +1,4 @@
-"""A session as an asyncio program holds it: one table, or one phone call."""
+"""`Session` for asyncio: one game table, or one phone call."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ R = TypeVar("R")
 
 @attrs.define(eq=False)
 class LazySession:
-    """The session on trio's side, which begins with the first thing that is done in it.
-    Called there."""
+    """A session on trio's side that begins when it is first used. Called on trio's
+    side."""
 
     runtime: NativeRuntime
     key: SessionKey
@@ -44,7 +44,7 @@ class LazySession:
                 variables=self.variables,
                 restore=self.restore,
             )
-            self.restore = None  # it may be long
+            self.restore = None  # it may need much memory
         return self._session
 
     def npc(self, name: str) -> NativeNpc:
@@ -56,8 +56,15 @@ class LazySession:
 
 @attrs.frozen(eq=False)
 class Session:
-    """Made by `Runtime.session`. It begins with the first thing that is done in it, or
-    when its block is entered; leaving the block ends it."""
+    """One conversation of its own with the NPCs of a runtime. Made by
+    `Runtime.session`.
+
+        async with runtime.session("table-42", tenant="guild") as session:
+            async with session.npc("Bartok").say("An ale!", speaker="Aria") as turn:
+                ...
+
+    It begins when its block is entered or it is first used. Leaving the block ends it.
+    """
 
     _bridge: LoopBridge
     _table: LazySession
@@ -68,12 +75,14 @@ class Session:
 
     @property
     def tenant(self) -> str:
-        """Whose it is; "" if nobody said."""
+        """The owner of the session; "" if none was given."""
         return self._table.key.tenant
 
     def npc(self, name: str) -> Npc:
-        """The NPC of that name in this session; the beginning of a name is enough if it
-        is unique. What is done with it raises `SessionEnded` when the session has.
+        """Return this session's NPC of that name, or of that unique beginning of a
+        name.
+
+        Its methods raise `SessionEnded` once the session has ended.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -83,8 +92,9 @@ class Session:
         return Npc(config, self._bridge, find, self._table.key)
 
     def scene(self, *npcs: str) -> Scene:
-        """Several NPCs of this session in one place: all, or the named ones. The same
-        scene each time.
+        """Return a scene of several NPCs of this session: the named ones, or all.
+
+        The same names mean the same scene each time.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -94,30 +104,38 @@ class Session:
         return Scene(self._bridge, names, find, self._table.key)
 
     async def variables(self) -> Mapping[str, str | None]:
-        """What it knows of its players, for prompts and greetings."""
+        """Return the values of template variables, for prompts and greetings."""
         return await self._do(lambda session: session.variables)
 
     async def cost(self) -> Spent:
-        """What models have taken in it, since it began."""
+        """Return the tokens and costs of models in this session since it began."""
         return await self._do(lambda session: session.cost)
 
     async def ended(self) -> bool:
+        """Return True if the session has ended."""
         return await self._do(lambda session: session.ended)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to template variables, for all of its NPCs, as `Npc.set_variables`;
-        also for those who are spoken to later."""
+        """Set template variables for all NPCs of this session, as `Npc.set_variables`
+        does.
+
+        NPCs that are first spoken to later know them, too.
+        """
         await self._ask(lambda session: session.set_variables(values))
 
     introduce = renamed_method("introduce", "set_variables")
 
     async def snapshot(self) -> SessionSnapshot:
-        """What it is now, to go on from elsewhere or later (`Runtime.session`)."""
+        """Return the session as it is now, to continue elsewhere or later
+        (`Runtime.session`)."""
         return await self._ask(lambda session: session.snapshot())
 
     async def end(self) -> None:
-        """End it: what runs or waits is interrupted. A call that only reads is
-        cancelled; one that has side effects goes on, and nobody hears of it."""
+        """End the session: interrupt whatever runs or waits in it.
+
+        A tool call that only reads is cancelled. One that has side effects runs to its
+        end, and its result is dropped.
+        """
         await self._ask(lambda session: session.end())
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A trio run in a thread of its own: a loop that is held up holds up nothing else."""
+"""A trio run in a thread of its own, which a blocked asyncio loop does not delay."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import trio
 
 from .run import Finished, Function, Main
 
-_BEGINS: Final = 5.0  # seconds to the first step of a thread
-_ENDS: Final = 1.0  # … from its last word to its end
+_BEGINS: Final = 5.0  # seconds to wait for a thread's first step
+_ENDS: Final = 1.0  # seconds to wait for its end after the run's
 
 
 @attrs.define(eq=False, repr=False)
 class ThreadRun:
-    """A `Run` in a thread."""
+    """A `Run` in a thread of its own."""
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread = attrs.field(init=False)
@@ -40,7 +40,7 @@ class ThreadRun:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(finished, found)
 
-        # A daemon: a loop that was forgotten must not keep the program from ending.
+        # A daemon: a loop that is never closed must not keep the program from ending.
         self._thread = threading.Thread(target=live, name="glyphoxa trio", daemon=True)
         self._thread.start()
 
@@ -52,7 +52,7 @@ class ThreadRun:
     def to_loop(self, function: Function) -> None:
         try:
             self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # it is closed: nobody is left to run for
+        except RuntimeError:  # the loop is closed, so the run has no purpose
             self._cancel.cancel("the loop is closed")
 
     def end_without_loop(self, cancel: Function, *, within: float) -> None:

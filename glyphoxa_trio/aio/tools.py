@@ -1,4 +1,4 @@
-"""An embedder's asyncio coroutines, where trio expects functions of its own."""
+"""Adapters that let trio run an embedder's asyncio coroutines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reverse_calls import HERE
 
 
 def tool(made: Tool) -> Tool:
-    """A tool whose coroutine runs on the asyncio loop, not in trio.
+    """Return a tool whose coroutine runs on the asyncio loop, not in trio.
 
         @aio.tool
         @tool(read_only=True, max_duration_ms=300)
@@ -29,14 +29,14 @@ def tool(made: Tool) -> Tool:
             async with session.get(...) as answer: ...
 
     When its time is up, or the player interrupts, the coroutine gets
-    `asyncio.CancelledError` where it waits; one that goes on regardless is counted
-    like any other that does not stop. Times of a `CallContext` are on the loop's
-    clock, so that `asyncio.timeout_at` takes them. It must be run by
+    `asyncio.CancelledError` at its await; one that continues regardless counts as a
+    handler that does not stop. Times of a `CallContext` are on the loop's clock, so
+    that `asyncio.timeout_at` accepts them. The tool works only in
     `glyphoxa_trio.aio.open_runtime`.
 
     Raises:
-      TypeError: for a function that runs in a thread or a process, which needs no
-        loop of the program.
+      TypeError: for a function that runs in a thread or a process, which needs no loop
+        of the program.
     """
     if made.blocking:
         raise TypeError(f"{made.key} is a plain function: it needs no asyncio loop")
@@ -67,7 +67,7 @@ def tool(made: Tool) -> Tool:
 
 
 def approver(ask: Callable[[ApprovalRequest], Awaitable[bool]]) -> Approver:
-    """An approver whose coroutine runs on the asyncio loop."""
+    """Return an approver whose coroutine runs on the asyncio loop."""
 
     async def approve(request: ApprovalRequest) -> bool:
         return await HERE.get().run(ask, request)
@@ -76,7 +76,7 @@ def approver(ask: Callable[[ApprovalRequest], Awaitable[bool]]) -> Approver:
 
 
 def context(provide: Provide) -> Provide:
-    """A provider of context that is asked on the asyncio loop."""
+    """Return a provider of context that is called on the asyncio loop."""
 
     async def ask(moment: Moment) -> Lines:
         found = provide(moment)

@@ -1,4 +1,4 @@
-"""Events of a trio topic, for asyncio."""
+"""Topics of trio, for asyncio subscribers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ E = TypeVar("E")
 
 @attrs.define(eq=False)
 class Subscription(Generic[E]):
-    """One subscriber's events, in order, entered once; ``missed`` counts what it lost.
+    """One subscriber's events, in order. Entered once; ``missed`` counts lost events.
 
-    Iterating raises `Lagged` after the last event before the cut, under
-    `Lag.CUT_OFF`, and `RuntimeClosed` when the runtime ends.
+    Under `Lag.CUT_OFF`, iterating raises `Lagged` after the last event before the loss.
+    It raises `RuntimeClosed` when the runtime ends.
     """
 
     _bridge: LoopBridge
@@ -40,7 +40,7 @@ class Subscription(Generic[E]):
     async def __aenter__(self) -> Self:
         try:
             await self._bridge.ask(self._enter)
-        except BaseException as error:  # it may have begun in this very moment
+        except BaseException as error:  # trio's side may have subscribed just now
             await self.__aexit__(type(error), error, None)
             raise
         return self
@@ -52,7 +52,7 @@ class Subscription(Generic[E]):
         traceback: TracebackType | None,
     ) -> None:
         self._items.close()
-        if kind is GeneratorExit:  # nothing can be awaited any more
+        if kind is GeneratorExit:  # closed: no await is possible
             self._bridge.start(self._leave)
         else:
             await self._bridge.see_out(self._leave)
@@ -85,7 +85,10 @@ class Subscription(Generic[E]):
 
 @attrs.frozen(eq=False)
 class Topic(Generic[E]):
-    """Events for whoever listens, as in `glyphoxa_trio.actors.Topic`."""
+    """A stream of events that any number of tasks may subscribe to.
+
+    It stands for a `glyphoxa_trio.actors.Topic`.
+    """
 
     _bridge: LoopBridge
     _published: Published[E]
@@ -97,12 +100,12 @@ class Topic(Generic[E]):
         lag: Lag = Lag.DROP_OLDEST,
         only: Kinds = object,
     ) -> Subscription[E]:
-        """Receive what is published inside the ``async with`` block.
+        """Receive the events that are published inside the ``async with`` block.
 
         Args:
           capacity: how many events may wait.
-          lag: what becomes of one more.
-          only: events of these types; others take nobody's place.
+          lag: what happens to one more.
+          only: events of these types; others are not queued.
         """
         subscribe = partial(self._published.subscribe, capacity=capacity)
         return Subscription(self._bridge, subscribe(lag=lag, only=only))

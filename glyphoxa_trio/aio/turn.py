@@ -1,4 +1,4 @@
-"""One answer, as events, for an asyncio program."""
+"""`Turn` for asyncio: one answer of an NPC, as events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ N = TypeVar("N", bound=NativeTurn)
 
 @attrs.define(eq=False)
 class _TurnProxy(Generic[N]):
-    """What turns of NPCs and of scenes have in common.
+    """The common part of turns of NPCs and of scenes.
 
     Args:
       say: makes the turn, on trio's side.
-      to: who is spoken to: they hear it in the order in which turns are entered.
+      to: the NPCs that are spoken to: they hear turns in the order of entering.
     """
 
     _bridge: LoopBridge
@@ -46,10 +46,10 @@ class _TurnProxy(Generic[N]):
         """Speak to the NPC.
 
         Raises:
-          QueueFull: too many speakers wait for it.
+          QueueFull: too many speakers wait for the NPC.
           ActorGone: its session has ended.
-          UnknownNpc: there is none of that name, or a reload took it away.
-          NobodyAddressed: it cannot be told who is meant, in a scene; see `Scene`.
+          UnknownNpc: there is none of that name, or a reload removed it.
+          NobodyAddressed: in a scene, if the text addresses no NPC; see `Scene`.
           RuntimeClosed: the runtime has ended.
           RuntimeError: this turn was entered before.
         """
@@ -59,7 +59,7 @@ class _TurnProxy(Generic[N]):
         self._place = self._bridge.order.take(self._to)
         try:
             await self._bridge.ask(self._enter)
-        except BaseException as error:  # it may have begun in this very moment
+        except BaseException as error:  # the turn may have begun just now
             await self.__aexit__(type(error), error, None)
             raise
         return self
@@ -71,22 +71,24 @@ class _TurnProxy(Generic[N]):
         traceback: TracebackType | None,
     ) -> None:
         self._events.close()
-        if kind is GeneratorExit:  # nothing can be awaited any more
+        if kind is GeneratorExit:  # closed: no await is possible
             self._bridge.start(self._leave)
         else:
             await self._bridge.see_out(self._leave)
 
     @property
     def delivered(self) -> str:
-        """What was heard by the time of the last event or report; after the block, all
-        that was heard so far."""
+        """The text that was heard by the last event or report; after the block, all of
+        it."""
         return self._delivered
 
     def played(self, ms: float) -> None:
-        """Report how much of this turn's `Speech` was played, in all, since it began.
+        """Report how many milliseconds of this turn's `Speech` were played since it
+        began.
 
-        From the first report on, only what was played counts as delivered: report 0
-        before you play anything. Also after the turn has ended. Never waits.
+        From the first report on, only text that was played counts as delivered: report
+        0 before you play anything. Reports also count after the turn has ended. Never
+        waits.
         """
         self._bridge.post(partial(self._played, ms))
 
@@ -94,24 +96,25 @@ class _TurnProxy(Generic[N]):
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """The next event. A wait that is cancelled loses none.
+        """Return the next event. A wait that is cancelled loses none.
 
         Raises:
           RuntimeClosed: the runtime has ended.
-          RuntimeError: somebody else waits for it.
+          RuntimeError: another task waits for the next event.
         """
         self._must_be_entered()
         return await self._events.take(self._next)
 
     async def finish(self) -> TurnDone:
-        """Listen to the end; the last event has the text, outcomes and timings.
+        """Listen to the end; return the last event, with the text, outcomes and
+        timings.
 
         Raises:
           TurnNotOver: if the session was closed before that.
           RuntimeClosed: if the runtime was.
         """
         self._must_be_entered()
-        if self._events.asked:  # by a wait that was cancelled
+        if self._events.asked:  # requested by a wait that was cancelled
             await anext(self, None)
         return await self._bridge.ask(self._finish)
 
@@ -160,16 +163,15 @@ class _TurnProxy(Generic[N]):
 class Turn(_TurnProxy[NativeTurn]):
     """One answer, as events. Made by `Npc.say`, entered once, heard by one task.
 
-    Leaving the block before the end is the interruption, and so is cancelling the
-    task that is in it: the block is left when the turn has ended, which takes a
-    second at most. A sentence counts as delivered once the next event is asked for,
-    or once it was `played`.
+    Leaving the block early interrupts the NPC, and so does cancelling the task inside:
+    the block is left when the turn has ended, which takes a second at most. A sentence
+    counts as delivered once the next event is asked for, or once it was `played`.
     """
 
 
 @attrs.define(eq=False)
 class SceneTurn(_TurnProxy[NativeSceneTurn]):
-    """A turn in a scene; its events begin with `Queued` if others are spoken to."""
+    """A turn in a scene; its events begin with `Queued` if other turns come first."""
 
     npc: str = attrs.field(default="", init=False)
     """Who is meant; known once the block was entered."""

@@ -1,4 +1,4 @@
-"""A microphone and a loudspeaker at an NPC, for an asyncio program."""
+"""`Voice` for asyncio: a microphone and a loudspeaker at an NPC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .bridge import LoopBridge
 from .context_proxy import ContextProxy
 from .iterator_proxy import END, IteratorEnd, IteratorProxy
 
-# Pieces of audio that wait for a run that is held up: half a minute of usual ones.
+# Pieces of audio that may wait for a blocked run: half a minute of the usual size.
 MOST_PIECES: Final = 1500
 
 
@@ -31,7 +31,7 @@ class Voice:
             async for event in voice:
                 ...
 
-    Leaving the block switches it off and interrupts what it asked.
+    Leaving the block switches it off and interrupts the answers to this speaker.
     """
 
     rate: int
@@ -49,12 +49,12 @@ class Voice:
         self._events = IteratorProxy(self._bridge)
 
     async def __aenter__(self) -> Self:
-        """Switch it on.
+        """Switch the microphone on.
 
         Raises:
-          CannotHear: if nothing here understands speech.
-          SpeechError: if what does cannot now.
-          UnknownNpc: a reload took the NPC away.
+          CannotHear: if no recognizer and no model here understands speech.
+          SpeechError: if the one that does fails to start.
+          UnknownNpc: a reload removed the NPC.
           RuntimeClosed: the runtime has ended.
         """
         self._native = await self._held.__aenter__()
@@ -73,19 +73,21 @@ class Voice:
         await self._held.__aexit__(kind, error, traceback)
 
     def hear(self, pcm: bytes) -> None:
-        """A piece of what the microphone gives: PCM16, mono, of any length.
+        """Pass on a piece of the microphone's audio: PCM16, mono, of any length.
 
-        Never waits; on the loop. What is too much is dropped, the oldest first. What
-        comes before it was entered is heard then.
+        Never waits; call it on the loop. If too much is waiting, the oldest pieces are
+        dropped. Audio that comes before the voice is entered is heard when it is.
         """
         self._heard.append(pcm)
-        if len(self._heard) == 1:  # else somebody is on the way to take all of it
+        if len(self._heard) == 1:  # else a call that takes all of it is under way
             self._bridge.post(self._take_in)
 
     def played(self, ms: float) -> None:
-        """So much was played in all, since the beginning or the last `Flush` that was
-        taken. From the first report on, only what was played counts as delivered:
-        report 0 when you begin to listen. Never waits.
+        """Report how many milliseconds were played, since the beginning or the last
+        `Flush`.
+
+        Only a `Flush` that was taken counts. From the first report on, only text that
+        was played counts as delivered: report 0 when you begin to listen. Never waits.
         """
         self._bridge.post(partial(self._played, ms))
 
@@ -93,13 +95,13 @@ class Voice:
         return self
 
     async def __anext__(self) -> TurnEvent:
-        """The next event; one reader. A wait that is cancelled loses none.
+        """Return the next event. For one reader; a wait that is cancelled loses none.
 
         Raises:
-          SpeechError: after the `HearingFailed` that says so, if nothing of what the
-            microphone gives is understood any more. The NPC is well.
+          SpeechError: after the `HearingFailed` event that says so, if the microphone
+            is no longer understood. The NPC itself works on.
           RuntimeClosed: the runtime has ended.
-          RuntimeError: it was not entered, or somebody else waits.
+          RuntimeError: the voice was not entered, or another task waits for an event.
         """
         if self._native is None:
             raise RuntimeError("enter it first: async with npc.voice(...) as voice")

@@ -1,15 +1,17 @@
-"""L4: a configuration, running.
+"""The runtime: NPCs, tools and servers as one configuration describes them, running.
 
-async with open_runtime("config/tavern.yaml") as runtime:
-    async with runtime.npc("Greymantle").say("What does blinded mean?") as turn:
-        async for event in turn:
-            ...
+    async with open_runtime("config/tavern.yaml") as runtime:
+        async with runtime.npc("Greymantle").say("What does blinded mean?") as turn:
+            async for event in turn:
+                ...
 
-`opening` has `open_runtime`, and `wiring` what it opens; `runtime` is what an embedder
-holds, `session_registry` owns the NPCs' sessions, `publisher` hands servers' tools to
-the host, `config_reload` changes to another configuration while all of it runs,
-`environment` is what a rehearsal replaces. A name is imported when it is first used: an
-embedder has `open_runtime` at once, and the rest when it is called.
+This is layer L4: it wires the rooms below it and is what an embedder imports. `opening` has
+`open_runtime`, which imports `wiring` when it is called; `runtime` and `session` are what an embedder holds. `session_registry`
+owns the sessions and the actors of their NPCs, `idle_sessions` sets sessions aside and
+brings them back, `publisher` hands the servers' tools to the host, and `config_reload`
+switches to another configuration while NPCs talk. `overload` and `loop_lag` refuse
+turns that the machine has no time for. `hooks` and `environment` are where recordings,
+replays and simulations plug in. A name is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""From a configuration to what it describes: built-in tools, settings.
+"""Functions that make what a configuration describes: built-in tools, settings, rules.
 
-Built-in groups are imported when the configuration asks for them.
+Built-in groups are imported only when the configuration asks for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glyphoxa_trio.tools.naming import nearest
 
 
 def settings_of(config: Config) -> CalibratorSettings:
-    """How the calibrator measures."""
+    """Return the settings of the calibrator: how tools are measured."""
     calibration = config.calibration
     return CalibratorSettings(
         limits=config.tiers,
@@ -40,7 +40,7 @@ def settings_of(config: Config) -> CalibratorSettings:
 
 
 def measurements_of(config: Config) -> Path | None:
-    """The file in which measurements outlive the run; None if they do not."""
+    """Return the file that keeps measurements between runs; None if none are kept."""
     remember = config.calibration.remember
     if not (config.mcp.remember if remember is None else remember):
         return None
@@ -48,7 +48,11 @@ def measurements_of(config: Config) -> Path | None:
 
 
 def history_of(config: Config, warn: Callable[[str], None]) -> SampleHistory | None:
-    """Where measurements outlive the run; None if they do not (D10, G25)."""
+    """Return the store that keeps measurements between runs; None if none are kept.
+
+    Args:
+      warn: called when the file cannot be read or written.
+    """
     path = measurements_of(config)
     if path is None:
         return None
@@ -62,9 +66,10 @@ def history_of(config: Config, warn: Callable[[str], None]) -> SampleHistory | N
 
 
 def vocabulary_of(config: Config) -> Vocabulary:
-    """What the tier selector listens for: phrases, and the names of the configuration.
+    """Return the phrases and names that the tier selector listens for.
 
-    Names in an NPC's secret knowledge are left out: a slower tier would betray them.
+    The names are those of the configuration's NPCs and of what they know openly. Names
+    in an NPC's secret knowledge are left out: a slower tier would betray them.
     """
     selector = config.selector
     told = (
@@ -81,19 +86,21 @@ def vocabulary_of(config: Config) -> Vocabulary:
 
 
 def rules_of(config: Config) -> SelectionRules:
-    """The rules by which it selects."""
+    """Return the rules by which the tier selector chooses a tier."""
     return vocabulary_of(config).rules()
 
 
 def builtin_tools(
     config: Config, lasting: Iterable[Tool] = ()
 ) -> tuple[list[Tool], list[str]]:
-    """The groups that are switched on, with what the configuration says of them.
+    """Return the tools of the enabled built-in groups with their overrides, and
+    problems.
 
-    ``lasting`` are those that are there already: see `open_lasting`.
+    There is one problem, as text, for each override of a tool that does not exist, and
+    for each override that contradicts itself.
 
-    Beside them a problem for each override of no tool, and for each that
-    contradicts itself.
+    Args:
+      lasting: tools that exist already and last for the run; see `open_lasting`.
 
     Raises:
       ConfigError: for a group that cannot be made.
@@ -120,7 +127,7 @@ def _builtin(config: Config) -> list[Tool]:
             )
         except OSError as error:
             raise ConfigError(
-                f"no sandbox can be there: {error} @ builtin.files.base"
+                f"this folder cannot be the sandbox: {error} @ builtin.files.base"
             ) from None
     if builtin.duality.enabled:
         from glyphoxa_trio.builtin import duality
@@ -212,7 +219,8 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> tuple[list[Tool], list
 
 
 def state_folder(config: Config) -> Path:
-    """Where is kept what a run leaves for the next: configured, or the user's own."""
+    """Return the folder of what a run leaves to the next one: configured, or the
+    user's."""
     if config.mcp.state_dir is not None:
         return config.mcp.state_dir
     import platformdirs

@@ -1,15 +1,16 @@
-"""Keep Python's garbage collector from making ceilings late.
+"""Control of Python's garbage collector, so that it does not delay deadlines.
 
 A full collection walks every object of the process and stops everything meanwhile: 15
 to 60 ms beside one MCP server, since the SDK alone is over 100,000 objects, and over
-100 ms with a thousand sessions. Every deadline that passes meanwhile is late.
+100 ms with a thousand sessions. Every deadline that passes meanwhile is late. There are
+three policies:
 
-    leave    nothing is touched: it is the program's collector, and we are a library
-    freeze   one collection once all is wired; what it leaves is never walked again
-    settle   freeze, and run full collections in moments in which no turn runs
+    leave    change nothing: the collector belongs to the program, and we are a library
+    freeze   collect once after start-up; objects that survive are not walked again
+    settle   freeze, and run full collections only at moments when no turn runs
 
-The collector belongs to the process, so its users are counted: of several runtimes
-the first one changes it, and the last one puts it back as it was.
+The collector belongs to the process, so its users are counted: of several runtimes, the
+first one changes it and the last one restores it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ import trio
 
 Collector: TypeAlias = Literal["leave", "freeze", "settle"]
 
-# The youngest generation as Python has it: larger ones take longer to walk. The oldest
-# is walked by itself only where no moment was quiet for hours.
+# The threshold of the youngest generation is Python's: a larger one takes longer to
+# walk. The oldest one is collected outside of our moments only if there was none for
+# hours.
 SETTLED: Final = (700, 10, 10_000)
-LOOK: Final = 5.0  # seconds between two looks for a quiet moment
-APART: Final = 60.0  # seconds at least between two full collections of ours
-# A full collection is due after so many of the middle generation, as Python has it.
+LOOK: Final = 5.0  # seconds between two checks for a moment without turns
+APART: Final = 60.0  # least seconds between two full collections that we run
+# A full collection is due after this many of the middle generation, as in Python.
 WORTH: Final = 10
 
 
@@ -97,7 +99,8 @@ class CollectorHold:
     _froze: bool = attrs.field(default=False, init=False)
 
     def wired(self) -> None:
-        """Everything that lasts exists now: keep it out of the collector's way.
+        """Freeze the objects that exist now: start-up is over, and they last for the
+        run.
 
         Does nothing if the program has frozen objects already: that is its decision.
         """
@@ -105,13 +108,14 @@ class CollectorHold:
             self._froze = _PROCESS.freeze()
 
     async def tend(self, idle: Callable[[], bool]) -> None:
-        """Run full collections in idle moments, until cancelled.
+        """Run full collections at moments when every runtime is idle, until cancelled.
 
-        Unless this runtime settles, it only says when others may.
+        A runtime with another policy than ``settle`` runs none; it only registers
+        ``idle``, which the others ask.
 
         Args:
-          idle: True while nobody waits for this runtime. Of several runtimes in one
-            process all have to be idle.
+          idle: returns True while no turn waits for this runtime. All runtimes of the
+            process have to be idle.
         """
         _PROCESS.idle.append(idle)
         try:
@@ -127,6 +131,7 @@ class CollectorHold:
             _PROCESS.idle.remove(idle)
 
     def release(self) -> None:
+        """Undo what this hold changed, if it is the last one in the process."""
         if self._froze:
             self._froze = False
             _PROCESS.unfreeze()
@@ -140,10 +145,10 @@ def _worth_it() -> bool:
 
 @contextmanager
 def collecting(how: Collector) -> Generator[CollectorHold]:
-    """Hold the collector until the block is left, however that happens.
+    """Hold the collector under the policy ``how`` until the block is left.
 
     Raises:
-      ValueError: if ``how`` is another word.
+      ValueError: if ``how`` is not one of the three policies.
     """
     if how not in get_args(Collector):
         known = ", ".join(get_args(Collector))

@@ -1,9 +1,10 @@
-"""A new configuration in the place of the old one, while NPCs talk (D16, A44, A45).
+"""The switch from one configuration to another while NPCs talk.
 
-What is taken away is gone at the gate at once, also while an earlier reload still
-waits. What is new is built beside what serves: a server that changed runs twice
-until its successor is ready. The switch waits until no turn runs, and is one step,
-to whatever was accepted last. What cannot serve changes nothing.
+`ConfigReload.accept` checks a new plan and removes at once what it no longer has, even
+while an earlier reload waits. `ConfigReload.carry_out` starts new and changed servers
+beside the old ones (a changed server runs twice until its successor is ready), waits
+until no turn runs, and switches in one step, without a pause, to the plan that was
+accepted last. A configuration that cannot serve is refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -28,17 +29,22 @@ from glyphoxa_trio.tools.naming import NameCollision
 from .grants import refuse_faults
 from .plans import RuntimePlan, changed_groups
 
-# A table where somebody always talks must not keep the old servers for ever. Seconds.
+# Seconds to wait for a moment without turns: players who never pause must not keep
+# the old servers in use for ever.
 LONGEST_DEFERRAL: Final = 60.0
 
 
 @attrs.frozen(kw_only=True)
 class Reloaded:
-    """What a reload changed, by name.
+    """The changes that a reload made, by name.
 
-    ``tried_again``: servers that had failed. ``deferred``: a turn was running, so the
-    switch waited. ``at_next_start``: keys that changed and count only when the program
-    is started again.
+    Args:
+      generation: the number of the configuration in use; the first is 1.
+      added, removed, changed: servers.
+      groups: built-in groups whose tools changed.
+      tried_again: servers that had failed and were started again.
+      deferred: True if the switch waited for a turn.
+      at_next_start: changed keys that take effect when the program is started again.
     """
 
     generation: int
@@ -53,10 +59,10 @@ class Reloaded:
 
 @attrs.define(eq=False, kw_only=True)
 class ConfigReload:
-    """The owner of what serves now: servers and built-in tools.
+    """The owner of the plan in use now, with its servers and its built-in tools.
 
-    Args:
-      serving: what the runtime was opened with.
+    ``serving`` is first the plan that the runtime was opened with. ``activity`` says
+    how many turns run, and replaced and removed servers end in ``nursery``.
     """
 
     host: ToolHost
@@ -64,11 +70,13 @@ class ConfigReload:
     activity: Activity
     nursery: trio.Nursery
     serving: RuntimePlan
-    _builtin: tuple[Tool, ...] = attrs.field(init=False)  # as they were registered
-    _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as they were connected
-    _narrowed: set[str] = attrs.field(factory=set, init=False)  # servers in part
-    _torn: set[str] = attrs.field(factory=set, init=False)  # groups that lack some
-    # Servers that `Runtime.remove_server` took away, and those of them that come back.
+    _builtin: tuple[Tool, ...] = attrs.field(init=False)  # as registered
+    _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as connected
+    # Servers whose tools were restricted before their successor was ready.
+    _narrowed: set[str] = attrs.field(factory=set, init=False)
+    # Built-in groups some of whose tools were removed before the switch.
+    _torn: set[str] = attrs.field(factory=set, init=False)
+    # Servers that `Runtime.remove_server` removed, and those that a reload adds again.
     _by_hand: set[str] = attrs.field(factory=set, init=False)
     _brought: set[str] = attrs.field(factory=set, init=False)
     _accepted: RuntimePlan = attrs.field(init=False)
@@ -85,8 +93,8 @@ class ConfigReload:
             self.host.approvals.serve(spec.name, identity(spec))
 
     def fresh(self, plan: RuntimePlan) -> list[ServerSpec]:
-        """The servers that are new, another than the one of that name, or failed:
-        whoever reloads has done something about it."""
+        """Return the servers to start: new, changed, or failed and perhaps repaired
+        since."""
         anew = self._narrowed | self._failed()
         return [
             x
@@ -100,11 +108,11 @@ class ConfigReload:
     def accept(
         self, plan: RuntimePlan, remembered: Mapping[str, str] | None = None
     ) -> None:
-        """Take away what the plan does not have any more; `carry_out` does the rest.
+        """Accept a plan and remove what it no longer has; `carry_out` does the rest.
 
         Args:
-          remembered: what was approved in earlier runs of the servers that are
-            `fresh`. Of one that takes another's place it counts from the switch on.
+          remembered: approvals of earlier runs for the servers that are `fresh`. For a
+            server that replaces another they count from the switch on.
 
         Raises:
           ConfigError: if the plan cannot serve; nothing has changed.
@@ -114,7 +122,7 @@ class ConfigReload:
         self._accepted = plan
         self._remembered = remembered or {}
         self._waiting.cancel("another configuration was accepted")
-        # A server that was taken away by hand comes back if the new plan has it.
+        # A server that was removed by hand is added again if the new plan has it.
         self._brought |= self._by_hand & plan.servers.keys()
         for name in self._by_hand:
             self._servers.pop(name, None)
@@ -123,7 +131,7 @@ class ConfigReload:
             self._remove(self._servers.pop(name))
         for spec in self.fresh(plan):
             if self.fleet.spec(spec.name) is None:
-                self._serve(spec)  # before it can say anything
+                self._serve(spec)  # before it can send its tools
             if spec.allow and spec.name in self._servers:
                 self.fleet.narrow(spec.name, spec.allow)
                 self._narrowed.add(spec.name)
@@ -133,28 +141,32 @@ class ConfigReload:
         self._torn |= {tool.definition.group for tool in gone}
 
     def taken_away(self, name: str) -> None:
-        """Note that a server was taken away by hand: a plan that is accepted later
-        brings it back, one that is accepted already does not."""
+        """Note that a server was removed by hand; only a plan accepted later adds it
+        again."""
         self._by_hand.add(name)
 
     def refuse_taken(self, tools: Sequence[Tool]) -> None:
-        """Refuse tools whose names are those of what is accepted and comes later.
+        """Refuse tools whose names an accepted plan, not in use yet, needs.
 
         Raises:
-          NameCollision: naming both.
+          NameCollision: naming both tools.
         """
         if self._accepted is not self.serving:
             self._with(self._accepted, tools)
 
     async def carry_out(self) -> Reloaded:
-        """Switch to what was accepted last, when no turn runs."""
+        """Switch to the plan that was accepted last, at a moment when no turn runs.
+
+        Waits `LONGEST_DEFERRAL` seconds at most for such a moment.
+        """
         async with self._switching:
             while self._accepted is not self.serving:
                 await self._go_over_to(self._accepted)
             return self._last
 
     async def _go_over_to(self, plan: RuntimePlan) -> None:
-        """Build what the plan needs and switch, unless another one is accepted."""
+        """Start what the plan needs and switch to it, unless another plan is accepted
+        first."""
         staged: list[Server] = []
         failed, same = self._failed(), self.serving.servers
         fresh = [x for x in self.fresh(plan) if x.name not in self._by_hand]
@@ -163,7 +175,7 @@ class ConfigReload:
         )
         for spec in fresh:
             if self.fleet.spec(spec.name) is None:
-                self._serve(spec)  # the one before it may have been ending until now
+                self._serve(spec)  # its predecessor may have been ending until now
                 self.fleet.add(spec)
                 self._servers[spec.name] = spec
             else:
@@ -183,11 +195,11 @@ class ConfigReload:
         for member in staged:
             self._servers[member.spec.name] = member.spec
             self._narrowed.discard(member.spec.name)
-            if member.spec.name not in self._by_hand:  # else there is nothing to switch
+            if member.spec.name not in self._by_hand:  # else it was removed meanwhile
                 self._serve(member.spec)
             old = self.fleet.switch(member)
             if old is not None:
-                # Its tools may read as before: what the old one did is not theirs.
+                # Even tools described as before start with no record of the old server.
                 self.host.begin_life(member.spec.name)
                 ending = partial(old.end, after=old.spec.timeout)
                 self.nursery.start_soon(ending)
@@ -200,16 +212,20 @@ class ConfigReload:
         self._replace(groups, plan.builtin)
 
     def _serve(self, spec: ServerSpec) -> None:
-        """What is approved of a server's tools is now what was approved of this one."""
+        """Apply the approvals that were given to this very server to its tools."""
         approvals = self.host.approvals
         approvals.serve(spec.name, identity(spec), self._remembered)
 
     def _with(self, plan: RuntimePlan, more: Sequence[Tool] = ()) -> Snapshot:
-        """The catalogue as it would be, without what servers will bring.
+        """Return the catalogue as the plan would make it, without tools that servers
+        will bring.
+
+        Args:
+          more: tools that are about to be added.
 
         Raises:
-          ConfigError, NameCollision: two tools under one name; the latter if it is
-            the doing of ``more``.
+          ConfigError: two tools under one name.
+          NameCollision: the same, if ``more`` was given.
         """
         ours = self._builtin
         leaving = {
@@ -232,9 +248,9 @@ class ConfigReload:
         return scratch.current
 
     def _remove(self, spec: ServerSpec) -> None:
-        """Its tools go at once, its process when its calls are over."""
+        """Remove a server's tools at once, and its process when its calls are over."""
         if self.fleet.spec(spec.name) is None:
-            return  # it was taken away by hand before
+            return  # it was removed by hand before
         self.host.deregister(spec.name)
         member = self.fleet.withdraw(spec.name)
         self.nursery.start_soon(
@@ -242,14 +258,14 @@ class ConfigReload:
         )
 
     def _withdraw(self, tools: Iterable[Tool]) -> None:
-        """Deregister these, if they are still there, and not another in their place."""
+        """Deregister these tools, but no other tool that has taken the place of one."""
         for tool in tools:
             listing = self.host.snapshot.by_key.get(tool.key)
             if listing is not None and _is(listing.tool, tool):
                 self.host.deregister(tool.key)
 
     def _replace(self, groups: set[str], builtin: Sequence[Tool]) -> None:
-        """Tools of others in such a group stay."""
+        """Replace the built-in tools of these groups; other tools of a group stay."""
         new = [tool for tool in builtin if tool.definition.group in groups]
         old = [tool for tool in self._builtin if tool.definition.group in groups]
         self._withdraw(old)
@@ -260,7 +276,7 @@ class ConfigReload:
         self._builtin += tuple(new)
 
     def _reloaded(self, plan: RuntimePlan, deferred: bool) -> Reloaded:
-        """What has become another since the last switch."""
+        """Return the differences between ``plan`` and the plan in use."""
         before, after = self.serving.servers, plan.servers
         return Reloaded(
             generation=self._last.generation + 1,
@@ -276,6 +292,6 @@ class ConfigReload:
 
 
 def _is(listed: Tool, tool: Tool) -> bool:
-    """Whether it is this very tool, or what stands in for it (`Environment.stand_in`)."""
+    """Return True if ``listed`` is this very tool, or its `Environment.stand_in`."""
     stands_in = listed.function is not None and listed.function is tool.function
     return listed is tool or stands_in

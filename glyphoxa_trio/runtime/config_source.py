@@ -1,4 +1,4 @@
-"""Where a configuration comes from, again and again."""
+"""The source of a runtime's configuration, which a reload reads again."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.checking import checked
 from glyphoxa_trio.mcp import ServerWarning
 
-OURS: Final = "configuration"  # whom a warning is of that is no server's
+OURS: Final = "configuration"  # the origin of warnings that belong to no server
 
 
-# How an embedder lets servers of a .mcp.json be started.
+# The remedy in messages about servers of a .mcp.json that may not be started.
 REMEDY: Final = "open_runtime(approve_servers=...) decides"
 
 
 @attrs.define(eq=False)
 class ConfigSource:
-    """Where the configuration comes from, again and again. It may be read in a thread;
-    its warnings are told later, outside of that thread. ``current`` is what is served,
-    from `open` on.
+    """The source of a runtime's configuration: a file, a `Config`, or a function.
+
+    `read_again` may run in a thread; warnings are kept until `tell` reports them
+    outside of that thread. ``current`` is the configuration in use, from `open` on.
 
     Args:
       approve: which servers of a ``.mcp.json`` may be started.
@@ -48,6 +49,7 @@ class ConfigSource:
         config: Config | Path | str | Callable[[], Config],
         approve: bool | Approve = False,
     ) -> ConfigSource:
+        """Make a source from the ``config`` argument of `open_runtime`."""
         if isinstance(config, Config):
             return cls(partial(checked, config), approve, again=False)
         if isinstance(config, str | Path):
@@ -59,28 +61,38 @@ class ConfigSource:
         return cls(lambda: checked(config()), approve)
 
     def open(self) -> Config:
-        """Serve what it says now."""
+        """Read the configuration and make it the current one."""
         self.current = self.read()
         return self.current
 
     def serve(self, config: Config) -> None:
+        """Make ``config`` the current one."""
         self.current = config
 
     def read(self) -> Config:
-        """The configuration as it is now, with the servers that may be started."""
+        """Return the configuration as it is now, with its permitted servers."""
         return self.admit(self._read())
 
     def read_again(self) -> Config:
+        """Read the configuration for a reload.
+
+        Raises:
+          ConfigError: if the source is a `Config`, which cannot be read again.
+        """
         if not self._again:
-            raise ConfigError("there is no file to read again: give a Config")
+            raise ConfigError(
+                "the runtime was opened with a Config, which cannot be read again: give"
+                " another one to reload()"
+            )
         return self.read()
 
     def admit(self, config: Config) -> Config:
-        """The configuration with those of its shared servers that are approved."""
+        """Return the configuration with only those shared servers that are approved."""
         config, said = admitted(config, self._approve, remedy=REMEDY)
         self._said += said
         return config
 
     def tell(self, warn: Callable[[ServerWarning], None]) -> None:
+        """Pass the warnings of what was read since the last call to ``warn``."""
         while self._said:
             warn(ServerWarning(server=OURS, text=self._said.pop(0)))

@@ -1,7 +1,8 @@
-"""What a runtime meets and does not decide: servers, handlers, chance.
+"""The parts of a runtime's surroundings that a simulation replaces.
 
-A rehearsal (`simulate`, `verify`, `replay`) runs the production code in another
-world, and a recording listens in on the real one.
+`simulate`, `verify` and `replay` run the production code with another `Environment`:
+other server sessions, other handlers, a seeded random generator. A recording only adds
+hooks to the real one.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from .hooks import NOBODY, Hooks
 
 @attrs.frozen(kw_only=True)
 class Environment:
-    """The real one, unless it says otherwise.
+    """The surroundings of a runtime; the defaults are the real ones.
 
     Args:
-      open_session: opens a session with a server; never asks who it is for.
-      stand_in: what is put in the catalogue in place of a tool, under the same
-        key. Called whenever a tool is registered or published; None is
-        the tool itself.
-      rng: of the pauses between two starts of a server; None is anybody's.
-      hooks: hears what the run meets.
-      run: the id of the run, 32 hexadecimal digits; None is a new one.
+      open_session: opens a session with a server.
+      stand_in: returns the tool to put into the catalogue in place of a tool, under the
+        same key. Called whenever a tool is registered or published; None keeps the tool
+        itself.
+      rng: the random generator for the pauses between two starts of a server; None
+        makes one.
+      hooks: told of what happens in the run; see `Hooks`.
+      run: the id of the run, 32 hexadecimal digits; None makes a new one.
     """
 
     open_session: OpenSession = open_session

@@ -1,4 +1,4 @@
-"""Checks of what an embedder hands over, made before anything is opened."""
+"""Checks of the arguments of `open_runtime`, made before anything is opened."""
 
 from __future__ import annotations
 

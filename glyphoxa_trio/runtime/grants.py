@@ -1,6 +1,6 @@
-"""Check that what the NPCs are granted exists: the check that needs a catalogue.
+"""Checks that the tools granted to NPCs exist. They need a catalogue.
 
-Above 300 lines, because what a pattern means is asked in each of these checks.
+Above 300 lines, because each of these checks asks which tools a pattern can mean.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from glyphoxa_trio.tools.naming import (
     nearest,
 )
 
-# So many characters of an exposed name are there even if its end was cut.
+# This many characters of an exposed name remain even if its end was cut.
 _KEPT: Final = 55
 
 
 @attrs.frozen
 class GrantProblem:
-    """A pattern that means no tool. An ``error`` if nothing can still bring one."""
+    """A granted name or pattern that means no tool.
+
+    It is an ``error`` if no server can still bring such a tool.
+    """
 
     npc: str
     pattern: str
@@ -58,7 +61,7 @@ class NameProblem:
 
     @property
     def pattern(self) -> str:
-        """The name that they would share."""
+        """The exposed name that they would share."""
         return self.collision.name
 
     @property
@@ -85,7 +88,8 @@ def section_of(npc: NpcConfig) -> str:
 
 
 def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
-    """What the configuration lets an NPC use."""
+    """Return the tools that the configuration lets an NPC use, and how far it trusts
+    them."""
     trust = npc.trust or config.trust
     return Grant(
         npc=npc.name,
@@ -97,15 +101,16 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
 
 
 def grants_of(config: Config) -> tuple[Grant, ...]:
-    """What the NPCs may use without a person being asked."""
+    """Return the grant of each NPC, of tools that need no answer from a person."""
     return tuple(grant_of(npc, config, approver=False) for npc in config.npcs)
 
 
 def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
-    """Whether the configuration approves an external tool, for any NPC (D13a).
+    """Return a function that says if the configuration approves an external tool.
 
-    That is what may be held back when it changes. Full trust approves whatever
-    comes, so it is no approval of anything.
+    It takes a definition and an exposed name, and returns True if any NPC's grant
+    approves the tool. Such a tool is held back when its description changes. Full trust
+    approves any tool, so it counts as the approval of none.
     """
     limited = [
         grant
@@ -119,9 +124,9 @@ def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
 
 @attrs.frozen
 class Unapproved:
-    """A tool that NPCs are granted and that nobody has approved as it is.
+    """An external tool that NPCs are granted and that is not approved as it is now.
 
-    ``changed``: its server described it differently when it was approved.
+    ``changed``: it was approved, and its server describes it differently now.
     """
 
     listing: CatalogueEntry
@@ -134,7 +139,7 @@ class Unapproved:
 
     @property
     def hints(self) -> str:
-        """What a call of it may do, as its server says."""
+        """The effects that a call may have, as its server states them, in words."""
         definition = self.listing.definition
         said = ["only reads" if definition.read_only else "may write"]
         if definition.destructive and not definition.read_only:
@@ -153,7 +158,8 @@ def unapproved(
     held: Collection[str],
     agreed: Collection[str],
 ) -> list[Unapproved]:
-    """Every external tool that an NPC is granted but may not use until it is approved.
+    """Return every external tool that an NPC is granted but may not use until it is
+    approved.
 
     Args:
       held, agreed: the host's `Approvals.held` and `Approvals.agreed`.
@@ -178,7 +184,8 @@ def unapproved(
 
 
 def may_need_approval(config: Config) -> bool:
-    """Whether a grant may bring tools of a server that the grant does not approve."""
+    """Return True if a grant may bring tools of a server that the grant does not
+    approve."""
     return any(
         grant_of(npc, config, approver=False).trust is not TrustMode.FULL
         and (is_glob(pattern) or pattern == spec.name)
@@ -193,17 +200,17 @@ def may_need_approval(config: Config) -> bool:
 def check_grants(
     config: Config, snapshot: Snapshot, *, absent: Sequence[ServerSpec]
 ) -> list[GrantProblem]:
-    """Every granted name or pattern that no tool answers to.
+    """Return a problem for each granted name or pattern that no tool matches.
 
     Args:
-      absent: servers that are configured and not ready (yet): theirs may come.
+      absent: servers that are configured and not ready (yet): they may still bring it.
     """
     known = [*snapshot.by_exposed, *snapshot.by_key]
     groups = {listing.definition.group for listing in snapshot.listings}
     problems: list[GrantProblem] = []
     for npc in config.npcs:
         for pattern in npc.tools:
-            # A tool that is left out because of its name is a `NameProblem` already.
+            # A tool left out because of its name has a `NameProblem` already.
             if any(matches(pattern, x.definition, x.exposed) for x in snapshot.offered):
                 continue
             naming = config.mcp.naming
@@ -218,7 +225,7 @@ def check_grants(
             elif other := _in_another_style(pattern, snapshot, naming):
                 text = f"no tool {pattern!r}{other}"
             elif npc.context_name and not _is_of(pattern, groups):
-                # Such lists also name tools of the application's engine: hangup_call.
+                # Such lists also name tools of the application itself: hangup_call.
                 text = f"no tool {pattern!r} yet{hint or ', unless a program adds it'}"
                 certain = False
             else:
@@ -238,7 +245,7 @@ def check_grants(
 
 
 def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> str:
-    """The remedy, if ``pattern`` would be right under another `mcp.naming`."""
+    """Return the remedy, if ``pattern`` would be right under another `mcp.naming`."""
     for style in NamingStyle:
         for x in snapshot.listings:
             named_by_rule = x.definition.external and x.definition.expose_as is None
@@ -251,7 +258,8 @@ def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> 
 
 
 def _is_of(pattern: str, groups: Iterable[str]) -> bool:
-    """Whether ``pattern`` is written like a tool of one of these servers or groups."""
+    """Return True if ``pattern`` has the form of a tool of one of these servers or
+    groups."""
     return any(
         pattern.startswith((f"{group}.", *_heads(group, NamingStyle.DOUBLE)))
         for group in groups
@@ -259,10 +267,11 @@ def _is_of(pattern: str, groups: Iterable[str]) -> bool:
 
 
 def _asks_for(pattern: str, left: LeftOut, naming: NamingStyle) -> bool | None:
-    """Whether a pattern that means no tool names a server that is left out.
+    """Return True if a pattern that means no tool names a server that was left out.
 
-    None if it cannot mean a tool of that server. A file that cannot be read may hold
-    any server, so any pattern may name one of it, unless it begins with a wildcard.
+    False: it may mean a tool of that server. None: it cannot. A file that cannot be
+    read may hold any server, so any pattern may name a tool of it, unless it begins
+    with a wildcard.
     """
     if left.name is None:
         return not is_glob(pattern) or pattern[0] not in "*?["
@@ -279,8 +288,11 @@ def _without(left: LeftOut, pattern: str, text: str) -> str:
 
 
 def names_server(pattern: str, server: str, naming: NamingStyle) -> bool:
-    """Whether a grant names this very server: as a tool of it in full, by its bare
-    name, or by a glob that begins with it."""
+    """Return True if a grant names this very server.
+
+    It does so with a tool of it in full, with the server's bare name, or with a glob
+    that begins with it.
+    """
     if "." in pattern:
         return pattern.partition(".")[0] == server
     if pattern == server:
@@ -300,7 +312,7 @@ class NeededServer:
 
 
 def needs(config: Config) -> list[NeededServer]:
-    """Every grant that names a configured server, in the order of the NPCs."""
+    """Return every grant that names a configured server, in the order of the NPCs."""
     return [
         NeededServer(npc.name, pattern, spec.name, section_of(npc))
         for npc in config.npcs
@@ -312,7 +324,11 @@ def needs(config: Config) -> list[NeededServer]:
 
 
 def shadowed_groups(servers: Iterable[ServerSpec], snapshot: Snapshot) -> list[str]:
-    """A problem per server named like a group of ours: it would take its place."""
+    """Return a problem for each server that has the name of a group of built-in or own
+    tools.
+
+    Its list of tools would replace that group.
+    """
     ours = {x.definition.group for x in snapshot.listings if not x.definition.external}
     return [
         f"{spec.name!r} is a group of built-in tools @ mcp.servers"
@@ -322,10 +338,13 @@ def shadowed_groups(servers: Iterable[ServerSpec], snapshot: Snapshot) -> list[s
 
 
 def refuse_faults(config: Config, snapshot: Snapshot, problems: Iterable[str]) -> None:
-    """Refuse what is wrong whatever the servers bring, ``problems`` included.
+    """Refuse a configuration that is wrong whatever tools its servers bring.
+
+    Args:
+      problems: further problems, which are reported with the others.
 
     Raises:
-      ConfigError: with all of it at once.
+      ConfigError: with all problems at once.
     """
     servers = config.mcp.servers
     grants = check_grants(config, snapshot, absent=servers)
@@ -339,7 +358,7 @@ def refuse_faults(config: Config, snapshot: Snapshot, problems: Iterable[str]) -
 
 
 def _may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:
-    """Whether a tool of ``server`` could answer to the pattern, by its shape."""
+    """Return True if the pattern has the form of a name of a tool of ``server``."""
     if any(override.expose_as == pattern for override in server.tools.values()):
         return True
     return _may_mean(pattern, server.name, naming)
@@ -353,8 +372,10 @@ def _may_mean(pattern: str, server: str, naming: NamingStyle) -> bool:
 
 
 def _heads(server: str, naming: NamingStyle) -> tuple[str, ...]:
-    """How the names of a server's tools begin, in the naming style in force and in
-    those with a prefix. A name in the wrong style is reported when the server is
-    there."""
+    """Return the possible beginnings of the names of a server's tools.
+
+    They are those of the naming style in force and of the styles with a prefix. A name
+    in the wrong style is reported when the server is ready.
+    """
     styles = {naming, NamingStyle.DOUBLE, NamingStyle.SINGLE}
     return tuple({head_of(server, style)[:_KEPT] for style in styles})

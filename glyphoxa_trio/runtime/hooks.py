@@ -1,4 +1,4 @@
-"""Who hears what a run meets, and may stand between: a recording, or its replay."""
+"""Hooks into a runtime, for recordings that listen and replays that replace."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .snapshot import SessionSnapshot
 
 @attrs.frozen(kw_only=True)
 class RuntimeStart:
-    """What there is of a runtime before the first of its servers is started.
+    """A runtime at the moment before its first server is started.
 
     Args:
-      host: has the built-in tools, and the embedder's own.
-      approver: somebody answers questions about tools, within ``patience`` seconds.
+      host: has the built-in tools and the embedder's own.
+      approver: True if questions about tools are answered, within ``patience`` seconds.
     """
 
     run_id: str
@@ -37,32 +37,37 @@ class RuntimeStart:
 
 
 class Hooks:
-    """This one neither listens nor changes anything. None of its methods raises, and
-    all are called in the task of what they are about."""
+    """The default hooks, which neither listen nor change anything.
+
+    Subclasses override some of the methods. None of them may raise, and each is called
+    in the task in which the event happens.
+    """
 
     def history(self, history: SampleHistory | None) -> SampleHistory | None:
-        """Where measurements outlive the run."""
+        """Return the store that keeps measurements between runs."""
         return history
 
     def model(self, llm: LLM) -> LLM:
-        """A model that NPCs speak with; asked once for each."""
+        """Return the model that an NPC speaks with; called once for each model."""
         return llm
 
     def speech(self, model: S2S, npc: NpcId) -> S2S:
-        """The model that an NPC speaks with by itself; asked when it comes to be, and
-        at each reload."""
+        """Return the speech-to-speech model of an NPC.
+
+        Called when the NPC's actor is made, and at each reload.
+        """
         return model
 
     def context(self, context: HotContext) -> Gather:
-        """Where NPCs ask what is to be known in a turn."""
+        """Return the source that NPCs ask for the context of a turn."""
         return context
 
     def publishing(self, publish: Publish) -> Publish:
-        """What servers' tools are handed to."""
+        """Return the function that takes the servers' tools."""
         return publish
 
     def npc(self, npc: Npc) -> Npc:
-        """An NPC, each time that an embedder asks for it."""
+        """Return the NPC; called each time that an embedder asks for one."""
         return npc
 
     def knows(
@@ -71,26 +76,30 @@ class Hooks:
         variables: Mapping[str, str | None],
         told: tuple[str, ...] = (),
     ) -> None:
-        """What a session knows of its players from now on. The NPCs that were ``told``
-        know it at once; each other one is introduced to it."""
+        """Called when a session learns variables of its players.
+
+        The NPCs that were ``told`` know them at once; each other one learns them when
+        it is first spoken to.
+        """
 
     def restored(self, session: SessionKey, kept: SessionSnapshot) -> None:
-        """A session goes on where that one was."""
+        """Called when a session continues from the snapshot ``kept``."""
 
     async def ending(self, session: SessionKey) -> None:
-        """A session is about to end; its turns are interrupted next."""
+        """Called when a session is about to end; its turns are interrupted next."""
 
     def began(self, beginning: RuntimeStart) -> None:
-        """A runtime is about to start its servers."""
+        """Called when a runtime is about to start its servers."""
 
     def registered(self) -> None:
-        """The tools that are no server's may be others now."""
+        """Called when tools that belong to no server may have changed."""
 
     def reloading(self, config: Config) -> None:
-        """Another configuration was accepted, and is served by now or soon."""
+        """Called when another configuration was accepted; it is in use now or soon."""
 
     async def leaving(self) -> None:
-        """The block of the runtime is left; turns that run are interrupted next."""
+        """Called when the block of the runtime is left; running turns are interrupted
+        next."""
 
 
 NOBODY = Hooks()

@@ -1,4 +1,4 @@
-"""Keys of a configuration that have no effect: not errors, but mistakes. Pure."""
+"""Keys of a configuration that have no effect: no errors, but likely mistakes. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.naming import nearest
 
 
 def idle_keys(config: Config) -> Iterator[str]:
-    """A line for each key without effect: why, what would change that, and where."""
+    """Yield a line for each key without effect: why, the remedy, and the place."""
     known = sorted({*DEFAULTS, CALL_ID, *config.template_defaults})
     yield from _of_other_models(config)
     for npc in config.npcs:
@@ -25,7 +25,7 @@ def idle_keys(config: Config) -> Iterator[str]:
 
 
 def _of_other_models(config: Config) -> Iterator[str]:
-    """Sections of a vendor whose model nobody has."""
+    """Yield a line for each section of a vendor whose models no NPC uses."""
     s2s = config.s2s
     used = {s2s.at(npc.s2s_model).provider for npc in config.npcs} | {s2s.provider}
     if used == {None}:
@@ -34,13 +34,13 @@ def _of_other_models(config: Config) -> Iterator[str]:
         section = getattr(s2s, provider)
         if provider not in used and section != type(section)():
             yield (
-                f"{provider} is for models of that provider, and nobody has one: name"
+                f"{provider} is for models of that provider, and no NPC uses one: name"
                 f" it in s2s.provider or an NPC's s2s_model @ s2s.{provider}"
             )
 
 
 def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
-    """Keys of an engine that are set although it is another one."""
+    """Yield the keys that are set for another engine than the NPC has."""
     if npc.s2s_model is not None and npc.engine is not Engine.S2S:
         why = f"is for engine: {Engine.S2S}, and does nothing for {npc.engine}"
         yield "s2s_model", f"s2s_model {why}"
@@ -54,7 +54,7 @@ def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
 
 
 def _texts(npc: NpcConfig) -> Iterator[tuple[str, Iterable[str]]]:
-    """The texts, by key, that template variables are put into."""
+    """Yield the texts, by key, into which template variables are put."""
     yield "personality", (npc.personality,)
     yield "identity", npc.identity
     yield "knowledge_scope", npc.knowledge_scope
@@ -67,6 +67,6 @@ def _stays(name: str, known: Iterable[str]) -> str:
     near = nearest(name, known, n=1)
     remedy = f"did you mean {{{near[0]}}}? Else put it into" if near else "put it into"
     return (
-        f"nothing gives {{{name}}} a value unless Npc.set_variables does, so it stays as it"
-        f" is written: {remedy} template_defaults"
+        f"nothing gives {{{name}}} a value unless Npc.set_variables does, so it stays"
+        f" as it is written: {remedy} template_defaults"
     )

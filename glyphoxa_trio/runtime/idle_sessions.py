@@ -1,5 +1,9 @@
-"""Sessions that are set aside when more are open than may be, and come back when
-somebody speaks to them."""
+"""Idle sessions: set aside when too many are open, and brought back when used again.
+
+Beyond `sessions.most`, the session that was idle longest is written to a `SessionStore`
+as a snapshot, and its actors end. The next call that uses it restores it, and the
+caller notices nothing but the time that takes.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +27,33 @@ _PATIENCE: Final = 10.0  # seconds for a store to answer
 
 
 class StoreFull(GlyphoxaError):
-    """It takes no other session."""
+    """A session store has no room for another session."""
 
 
 class SessionStore(Protocol):
-    """Where sessions are kept that are at rest. What it is given is a snapshot's
-    bytes; it may keep them for longer than this process runs."""
+    """A store of idle sessions, as the bytes of their snapshots.
+
+    A store may keep them for longer than this process runs. Every method but `put` may
+    wait, for 10 seconds at most.
+    """
 
     def put(self, key: SessionKey, snapshot: bytes) -> None:
-        """Keep this in place of what there was. Must not block.
+        """Keep ``snapshot`` under ``key``, in place of an earlier one. Must not block.
 
         Raises:
-          StoreFull: and then the session goes on.
+          StoreFull: there is no room; the session stays open.
         """
 
     async def get(self, key: SessionKey) -> bytes | None:
-        """What was put there last; None if it was forgotten."""
+        """Return the last snapshot put under ``key``; None if there is none."""
 
     async def forget(self, key: SessionKey) -> None:
-        """The session has ended, or is open again."""
+        """Drop the snapshot of a session that has ended, or is open again."""
 
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """Keeps them in this process: ``most`` sessions, and so many bytes."""
+    """A store in memory, of at most ``most`` sessions and ``most_bytes`` bytes."""
 
     most: int = 100_000
     most_bytes: int = 1024**3
@@ -59,7 +66,10 @@ class MemoryStore:
         if self.size + more > self.most_bytes or (
             before is None and len(self._kept) >= self.most
         ):
-            raise StoreFull(f"{len(self._kept)} sessions are at rest: end some")
+            raise StoreFull(
+                f"{len(self._kept)} sessions are set aside, and the store has room for"
+                " no other: end some"
+            )
         self._kept[key] = snapshot
         self.size += more
 
@@ -75,12 +85,13 @@ class MemoryStore:
 
 @attrs.define(eq=False)
 class IdleSessions:
-    """Takes snapshots of a runtime's sessions, sets them aside, and brings them back.
+    """The part of a runtime that takes snapshots of sessions, sets them aside and
+    restores them.
 
     Args:
-      run: which run it is.
-      secret: what `sessions.key` says now.
-      warn: told when the store does not forget a session.
+      run: the id of this run.
+      secret: returns the current `sessions.key`.
+      warn: called when the store fails to forget a session.
     """
 
     _store: SessionStore
@@ -91,25 +102,29 @@ class IdleSessions:
     _warn: Callable[[str], None]
 
     async def snapshot(self, table: SessionState) -> SessionSnapshot:
-        """The session as of now.
+        """Return a snapshot of the session as it is now.
 
         Raises:
-          SessionEnded: if it has.
-          SnapshotRefused: it is set aside, and what was kept of it is lost.
+          SessionEnded: the session has ended.
+          SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
         table.check()
         return await self._kept(table) if table.resting else self._taken(table)
 
     def admit(self, given: SessionSnapshot | bytes, key: SessionKey) -> SessionSnapshot:
-        """What a session of that key may be made of, with its moments on our clock.
+        """Return a snapshot that a session of that key may be restored from.
+
+        Its times are converted to this run's clock.
 
         Raises:
-          SnapshotRefused: it is another tenant's, or cannot be read.
+          SnapshotRefused: it belongs to another tenant, or cannot be read.
         """
         if not isinstance(given, SessionSnapshot):
             given = SessionSnapshot.from_bytes(given, self._secret())
         if given.tenant != key.tenant:
-            raise SnapshotRefused(f"the snapshot is not of the tenant {key.tenant!r}")
+            raise SnapshotRefused(
+                f"the snapshot belongs to another tenant, not to {key.tenant!r}"
+            )
         if given.run == self._run:
             return given
         passed = max(0.0, time.time() - given.taken_at)
@@ -118,16 +133,16 @@ class IdleSessions:
         return attrs.evolve(given, run=self._run, npcs=npcs)
 
     def restore(self, table: SessionState, kept: SessionSnapshot) -> None:
-        """Have a session in which nothing has happened yet be as it was then."""
+        """Restore a session, in which nothing has happened yet, from a snapshot."""
         table.restore(kept.variables, kept.npcs, kept.scenes)
         for name, npc in kept.npcs.items():
             self._costs.restore(table.key.npc(name), npc.spent)
 
     def rest(self, table: SessionState) -> bool:
-        """Set it aside, unless something goes on in it.
+        """Set a session aside; return False, and leave it, if it is not idle.
 
         Raises:
-          StoreFull: there is no place for it, or the store failed.
+          StoreFull: the store has no room, or failed.
         """
         if not table.idle:
             return False
@@ -145,11 +160,13 @@ class IdleSessions:
         return True
 
     async def wake(self, table: SessionState) -> None:
-        """Bring it back, if it is set aside.
+        """Bring a session back, if it is set aside.
 
         Raises:
-          SessionEnded, TooManySessions, StoreFull.
-          SnapshotRefused: what was kept of it is lost.
+          SessionEnded: the session has ended.
+          TooManySessions: no open session can be set aside to make room.
+          StoreFull: nor is there room in the store for one.
+          SnapshotRefused: the stored snapshot is lost.
         """
         if (waking := table.waking) is None:
             return
@@ -160,23 +177,23 @@ class IdleSessions:
                 table.check()
                 self._tables.wake(table)
                 self.restore(table, kept)
-                with table.held():  # or what is put there next would be forgotten
+                with table.held():  # else the next snapshot put there would be dropped
                     await self.forget(table)
 
     async def forget(self, table: SessionState) -> None:
-        """What is kept of it is of no use any more."""
+        """Have the store drop the session's snapshot; a failure is a warning."""
         try:
             with trio.fail_after(_PATIENCE):
                 await self._store.forget(table.key)
         except Exception as error:  # border: a store is foreign code
-            self._warn(f"the session {table.key} is not forgotten: {said(error)}")
+            self._warn(f"the store of sessions did not drop {table.key}: {said(error)}")
 
     def cost(self, table: SessionState) -> Spent:
-        """What it has taken since it began."""
+        """Return what models have taken in the session since it began."""
         return table.spent if table.resting else self._costs.of(table.key)
 
     def _taken(self, table: SessionState) -> SessionSnapshot:
-        """Of one that is not set aside."""
+        """Return a snapshot of a session that is open."""
         costs = self._costs
         seats = {
             name: attrs.evolve(seat.memory.snapshot(), spent=costs.part(seat.memory.id))
@@ -195,15 +212,18 @@ class IdleSessions:
         )
 
     async def _kept(self, table: SessionState) -> SessionSnapshot:
-        """Of one that is set aside."""
+        """Return the stored snapshot of a session that is set aside."""
         data: bytes | None = None
         try:
             with trio.fail_after(_PATIENCE):
                 data = await self._store.get(table.key)
         except Exception as error:  # border: a store is foreign code
             raise SnapshotRefused(
-                f"the session {table.key} was kept, and is not found: {said(error)}"
+                f"the session {table.key} was set aside, and its store failed:"
+                f" {said(error)}"
             ) from error
         if data is None:
-            raise SnapshotRefused(f"the session {table.key} was kept, and is lost")
+            raise SnapshotRefused(
+                f"the session {table.key} was set aside, and its store has lost it"
+            )
         return SessionSnapshot.from_bytes(data, table.secret)

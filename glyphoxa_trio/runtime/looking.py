@@ -1,4 +1,5 @@
-"""What somebody has to see of a tool before they approve it. Pure, in plain words."""
+"""The report on a tool that an operator reads before approving it. Pure, in plain
+words."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from .runtime import Runtime
 
 
 def looked_at(runtime: Runtime, tool: str) -> dict[str, Any]:
-    """A tool as it is now, and what became of it since it was approved; plain data.
+    """Return a tool as it is now, and its changes since it was approved, as plain data.
 
-    ``fingerprint`` is what `Approvals.approve` takes as ``seen``; ``difference`` are
-    lines that begin with ``-`` and ``+``; ``server`` is what it starts or reaches, with
-    its secrets hidden.
+    ``fingerprint`` is the value that `Approvals.approve` takes as ``seen``;
+    ``difference`` are lines that begin with ``-`` and ``+``; ``server`` is the command
+    that it starts or the address that it reaches, with its secrets hidden.
 
     Raises:
       UnknownTool: if there is no such tool.
@@ -48,7 +49,7 @@ def _behind(server: ServerSpec) -> str:
 
 
 def looked_lines(found: Mapping[str, Any]) -> list[str]:
-    """What `looked_at` found, as lines in which nothing is hidden."""
+    """Return the report of `looked_at` as lines in which no character is hidden."""
     description = str(found["description"] or "(no description)").split("\n")
     schema = json.dumps(found["parameters"], ensure_ascii=False, indent=2)
     lines = [

@@ -1,5 +1,8 @@
-"""Looks how late the loop is, and tells operators when turns are turned away, and which
-tools held the loop."""
+"""Measurement of the event loop's lag, and warnings about overload and blocking tools.
+
+`watch` measures how late the loop is and feeds `Overload`, which decides if turns are
+refused. `name_stalls` warns of tools that blocked the loop.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,24 @@ from glyphoxa_trio.units import in_ms
 from .config_source import OURS
 from .overload import FLOOR, Overload
 
-NAME: Final = "overload"  # whom a warning is of
-PERIOD: Final = 0.05  # seconds, give or take half of it: nothing is to beat in time
-# So many times round the loop is about what a turn needs to its first words. Once
-# round takes hardly longer when it is busy; all of them are what a player waits for.
+NAME: Final = "overload"  # the origin of these warnings
+# Seconds, plus or minus half of it, so as not to keep step with other timers.
+PERIOD: Final = 0.05
+# Iterations of the loop per sample: about what a turn needs until its first words.
+# One iteration hardly takes longer on a busy loop; a player waits for all of them.
 ROUNDS: Final = 20
-_SAID_AGAIN: Final = 60.0  # seconds until a tool that holds the loop is named again
-_WHEN_OFF: Final = 1.0  # seconds until it is seen that it was switched on
+_SAID_AGAIN: Final = 60.0  # seconds until the same tool is warned of again
+_WHEN_OFF: Final = 1.0  # seconds between two checks if overload.enabled is on
 
 
 @attrs.frozen(kw_only=True)
 class OverloadBegan:
-    """Turns are turned away from now on; ``limit`` may run, None is what is configured.
+    """Turns are refused from now on, except as many as ``limit`` allows.
 
-    ``lag`` in seconds.
+    Args:
+      running: the turns that run now.
+      lag: of the loop, in seconds.
+      limit: how many turns may run; None if only the configured limit counts.
     """
 
     running: int
@@ -44,7 +51,12 @@ class OverloadBegan:
 
 @attrs.frozen(kw_only=True)
 class OverloadEnded:
-    """Nobody has to be turned away any more; ``shed`` were, in so many ``seconds``."""
+    """Turns are no longer refused.
+
+    Args:
+      shed: how many turns were refused meanwhile.
+      seconds: how long that took.
+    """
 
     shed: int
     seconds: float
@@ -62,13 +74,17 @@ async def watch(
     on_late: Callable[[float, float], None],
     spent: Callable[[], float] = process_time,
 ) -> None:
-    """Feed ``overload`` until cancelled; ``events`` and ``warn`` hear of changes, and
-    ``on_late`` of the times, since and until, in which many turns made it too late.
-    ``spent`` says how many seconds of a processor this process has used.
+    """Measure the loop's lag and feed ``overload``, until cancelled.
 
-    On a virtual clock the loop is never late.
+    On a virtual clock the lag is always zero.
+
+    Args:
+      events, warn: told when refusing turns begins and ends.
+      on_late: called with the start and end of a period in which many turns made the
+        loop too late; its latency samples must not count.
+      spent: returns the seconds of processor time that this process has used.
     """
-    jitter = Random()  # not the one that somebody may have seeded
+    jitter = Random()  # not the module's generator, which a program may have seeded
     last = began = trio.current_time()
     used = spent()
     told = False
@@ -79,14 +95,14 @@ async def watch(
             now, running = trio.current_time(), activity.working
             for _ in range(ROUNDS if running else 0):
                 if now - due > overload.config.max_lag:
-                    break  # that is all there is to know
+                    break  # late already; more iterations tell nothing new
                 await trio.lowlevel.checkpoint()
                 now = trio.current_time()
             before, used = used, spent()
             overload.sample(
                 now - due, elapsed=now - last, running=running, spent=used - before
             )
-            # With few turns it is a tool that blocks, and must not look quick.
+            # With few turns the cause is a tool that blocks; its samples must count.
             if now - due > overload.config.max_lag and running > FLOOR:
                 on_late(due, now)
         else:
@@ -111,8 +127,11 @@ async def watch(
 
 
 async def name_stalls(host: ToolHost, warn: Callable[[ServerWarning], None]) -> None:
-    """Warn of tools that hold the loop, until cancelled: of each once a minute, and
-    when it is refused. And of a host that crashes, with the traceback."""
+    """Warn of tools that block the loop, until cancelled.
+
+    Each tool is warned of once a minute, and when it is refused. A host that crashes is
+    warned of with the traceback.
+    """
     said: dict[str, float] = {}
     with host.events.subscribe(only=(ToolStalled, Failed)) as faults:
         async for event in faults:

@@ -1,4 +1,5 @@
-"""Whether the models of a configuration answer: which are there, a word, and a call."""
+"""A check that the models of a configuration answer, and call a tool that they are
+shown."""
 
 from __future__ import annotations
 
@@ -42,12 +43,14 @@ _REQUEST = LLMRequest(
 
 @attrs.frozen
 class ModelReport:
-    """How one model did. Seconds; ``error`` is empty if it answered.
+    """The result of the check of one model.
 
     Args:
-      first: until the first sign of life; None without one.
-      called: it made a call of the tool that it was shown.
-      notes: what it turned out not to take.
+      first: seconds until the first event; None without one.
+      seconds: until the answer was complete.
+      called: True if it called the tool that it was shown.
+      notes: options that it turned out not to accept.
+      error: empty if it answered.
     """
 
     label: str
@@ -62,7 +65,7 @@ async def check_models(config: Config, *, within: float) -> list[ModelReport]:
     """Ask each model of the configuration once, one after the other.
 
     Args:
-      within: seconds for each; a cold one is loaded in this time.
+      within: seconds for each, which include loading a cold model.
     """
     return [await _report(model, within) for model in _models(config)]
 
@@ -84,13 +87,13 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
     assert isinstance(link, AtEndpoint)
     began = trio.current_time()
     first: float | None = None
-    called, wrong = False, f"it said nothing in {within:g} s"
+    called, wrong = False, f"no answer within {within:g} s"
     try:
         with trio.move_on_after(within):
             there = await models_of(link)
             many = config.preset.needs_model
             if there is not None and many and not is_there(link.model, there):
-                # Not every server lists all that it has; what counts is the answer.
+                # Not every server lists all of its models; only the answer counts.
                 notes.append(not_there(link, there))
             began = trio.current_time()
             async with link.stream(_REQUEST) as events:

@@ -1,6 +1,6 @@
-"""The models of a configuration, made when somebody needs them.
+"""The language models of a configuration, made when they are first needed.
 
-Providers are imported when the configuration asks for them.
+Providers are imported only when the configuration asks for them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ Given = TypeVar("Given")
 
 @attrs.define(eq=False)
 class Models:
-    """One model for all NPCs, but for those that name another; each has the same
-    fallbacks behind it, and what is known of those is known to all.
+    """The models that NPCs speak with: the default one, and one for each other name in
+    use.
+
+    Each has the same fallbacks behind it. The state of a fallback (failing, recovered)
+    is shared by all.
 
     Args:
-      given: an embedder's, in place of the configured ones.
-      stack: where links end.
-      loads: where models are loaded that are on a machine of one's own; None is
-        nowhere.
-      heard: put in front of each, to listen.
-      warn: told of models that fail, if another one is asked for them.
+      given: an embedder's model, in place of all configured ones.
+      stack: closes the connections.
+      loads: the nursery in which local models are loaded ahead; None loads none.
+      heard: wraps each model; a recording listens there.
+      warn: told of models that fail and are replaced by a fallback.
     """
 
     _given: LLM | None
@@ -62,17 +64,23 @@ class Models:
     _fallbacks: list[ModelCandidate[LLM]] | None = attrs.field(default=None, init=False)
 
     def for_npc(self, model: str | None) -> LLM:
+        """Return the model of that name, made at the first call; None is the default
+        model.
+
+        Raises:
+          ConfigError: for an address or a key that no request can carry.
+        """
         if self._given is not None:
-            model = None  # it speaks for all
+            model = None  # one for all NPCs
         if model not in self._made:
             made = self._make(model) if self._given is None else self._given
             self._made[model] = self._heard(made)
         return self._made[model]
 
     def opening(self, npc: NpcConfig) -> LLM | None:
-        """The model that opens for this NPC, if another one does than goes on.
+        """Return the fast model that begins this NPC's answers; None if it has none.
 
-        Alone: whoever would be asked in its place is the one that goes on.
+        It has no fallbacks: if it fails, the model that would continue answers alone.
         """
         model = npc.fast_model
         if npc.engine is not Engine.SENTENCE_CASCADE or model is None:
@@ -85,7 +93,7 @@ class Models:
         return self._fast[model]
 
     def stands_in(self, npc: NpcConfig) -> bool:
-        """Whether the offline stand-in would answer for this NPC."""
+        """Return True if the offline stand-in would answer for this NPC."""
         config: ModelConfig = self._config
         if npc.model is not None and npc.model != config.model:
             config = self._config.at(npc.model)
@@ -93,7 +101,8 @@ class Models:
         return self._given is None and any(x.provider is Provider.OFFLINE for x in all_)
 
     def statistics(self) -> tuple[ModelStatistics, ...]:
-        """Of every model that may have been asked, if there are fallbacks."""
+        """Return the statistics of every model that may have been asked, if there are
+        fallbacks."""
         return tuple(x.statistics() for x in (*self._first, *(self._fallbacks or ())))
 
     def _make(self, model: str | None) -> LLM:
@@ -121,7 +130,8 @@ class Models:
     def _candidate(
         self, link: LLM, model: str | None, taken: list[str]
     ) -> ModelCandidate[LLM]:
-        """Two of one name are told apart by where they are."""
+        """Return a candidate of the chain; two of one name are told apart by their
+        addresses."""
         name = link.label if model is None or model in taken else model
         return ModelCandidate(name, link, self._warn)
 
@@ -133,7 +143,7 @@ class Models:
         *,
         patient: bool = True,
     ) -> LLM:
-        """Of what is configured alike there is one link."""
+        """Return the connection for a configuration; equal configurations share one."""
         try:
             if model is not None and model != config.model:
                 config = config.at(model)
@@ -152,7 +162,11 @@ class Models:
         return link
 
     def _line(self, config: ModelConfig) -> RequestSlots:
-        """The places at a server: as few as anybody says; else as its preset has it."""
+        """Return the request slots of a server.
+
+        Their number is the smallest that is configured for its address, else its
+        preset's.
+        """
         address = config.address.rstrip("/")
         if address not in self._lines:
             all_ = (config, self._config, *self._config.fallbacks)
@@ -169,11 +183,13 @@ def link_of(
     patient: bool = True,
     line: RequestSlots | None = None,
 ) -> LLM:
-    """The model of a configuration; whoever makes one at an endpoint closes it.
+    """Return the model of a configuration; the caller closes one that is at an
+    endpoint.
 
     Args:
-      patient: nobody else is asked when its server is busy for a moment.
-      line: the places at its server; None makes one for it alone.
+      patient: retry when its server is busy for a moment, since there is no other model
+        to ask.
+      line: the request slots of its server; None makes some for this model alone.
 
     Raises:
       ValueError: for an address or a key that no request can carry.
@@ -261,7 +277,8 @@ def _given(value: Given | None, preset: Given) -> Given:
 def _max_tokens_field(
     config: ModelConfig,
 ) -> Literal["max_completion_tokens", "max_tokens"]:
-    """The vendor has renamed the field; the servers that follow it have not all."""
+    """Return the field's name: the vendor renamed it, and not all compatible servers
+    did."""
     field = config.max_tokens_field or config.preset.max_tokens_field
     vendor = urlsplit(config.address).hostname == "api.openai.com"
     if config.max_tokens_field is None and vendor:

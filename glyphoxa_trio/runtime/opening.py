@@ -78,55 +78,71 @@ async def open_runtime(
     collector: Collector = "leave",
     environment: Environment | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Everything a configuration describes, running, until the block is left.
+    """Run everything that a configuration describes, until the block is left.
 
-    Leaving interrupts every turn, ends every server process, and takes at most 2
-    seconds, also with servers that resist, and 2 more while a disk hangs; a handler
-    that shields itself can hold it up for longer, since nothing in trio ends that.
+        async def main() -> None:
+            async with open_runtime("config/tavern.yaml", on_warning=print) as runtime:
+                async with runtime.npc("Greymantle").say("Hello!") as turn:
+                    async for event in turn:
+                        if isinstance(event, Sentence):
+                            print(event.text)
+
+        trio.run(main)
+
+    The block gives a `Runtime`: its NPCs, servers and tools work inside the block.
+    Entering checks the configuration, starts its MCP servers and waits for them for
+    ``wait_for_servers`` seconds at most; a server that fails or needs longer is a
+    warning, and its tools appear when it is ready.
+
+    Leaving the block interrupts every turn and ends every server process. It takes at
+    most 2 seconds, also with servers that resist, and 2 more while a disk hangs. A tool
+    handler that shields itself from cancellation can delay it for longer, since nothing
+    in trio ends that.
 
     Args:
-      config: a file, or what `load_config` made of one, or whatever makes one,
-        called in a thread at each `Runtime.reload`.
-      tools: your own, registered before the NPCs' grants are checked.
-      llm: the model for every NPC, instead of the configured one.
-      synthesizer, recognizer: what NPCs speak and hear with, instead of what is
-        configured; closed by whoever made them.
-      s2s: the model of NPCs that speak by themselves, instead of the configured one.
-      approver: asked about external tools that nobody trusted yet (D13a).
-      approvals: somebody listens for `ApprovalNeeded` and answers it with
-        `Npc.approve`, beside the approver or in place of it.
-      approval_timeout: seconds for either, on no tool's clock; then it is a no.
-      approve_servers: which servers of a ``.mcp.json`` may be started: False for none
-        but those that the configuration itself names, True for all, or a function
-        that is asked about each `SharedServer`, at a reload in a thread.
-      wait_for_servers: seconds to wait for servers that are starting and whose
-        tools are not known from an earlier run. Whatever is not there by then
-        appears when it is ready.
-      watch: reload when the file, or the ``.mcp.json`` beside it, changes; or when
-        one of these files does. What cannot serve is a warning.
-      reload_on: signals that reload, as SIGHUP does for many; in the main thread.
-      on_warning: told of each warning; none of these may block. What one of them
-        raises goes to the log.
-      on_reload: told of each reload that ``watch`` or ``reload_on`` brought about.
-      on_server_event: told of each change of a server's status, and of its lives,
-        failures and restarts.
-      on_server_line: told of a server's name and a line of its stderr,
+      config: a file; or a `Config`, such as `load_config` returns; or a function that
+        returns one, which is called again, in a thread, at each `Runtime.reload`.
+      tools: the embedder's own tools, registered before the NPCs' grants are checked.
+      llm: the model of every NPC, instead of the configured ones.
+      synthesizer, recognizer: the speech synthesizer and the speech recognizer of all
+        NPCs, instead of the configured ones. The embedder closes them.
+      s2s: the speech-to-speech model of NPCs with that engine, instead of the
+        configured one.
+      approver: asked about calls of external tools that are not trusted yet.
+      approvals: True if the embedder listens for `ApprovalNeeded` events and answers
+        them with `Npc.approve`, beside the approver or in place of it.
+      approval_timeout: seconds for an answer of either kind; they count on no tool's
+        latency limit. After them the answer is no.
+      approve_servers: which servers of a ``.mcp.json`` may be started. False: only
+        those that the configuration itself names. True: all. Or a function that is
+        asked about each `SharedServer`; at a reload it is called in a thread.
+      wait_for_servers: seconds to wait for servers that are starting and whose tools
+        are not known from an earlier run.
+      watch: True reloads when the configuration file, or the ``.mcp.json`` beside it,
+        changes; a sequence of files reloads when one of those does. A configuration
+        that cannot serve becomes a warning.
+      reload_on: signals that reload, such as SIGHUP. Only in the main thread.
+      on_warning: called with each warning. None of these callbacks may block; an
+        exception of theirs goes to the log.
+      on_reload: called after each reload that ``watch`` or ``reload_on`` caused.
+      on_server_event: called with each change of a server's status, and with its
+        starts, failures and restarts.
+      on_server_line: called with a server's name and a line of its stderr,
         rate-limited.
-      session_store: where sessions are kept that are set aside because too many are
-        open (`sessions.most`); None keeps up to 100,000 of them in this process.
-      collector: what to do about Python's garbage collector, which makes ceilings
-        late when it walks everything: ``leave`` it as it is; ``freeze`` what is there
-        once this has opened; or ``settle``, which also has it walk everything only
-        while no turn runs. ``freeze`` and ``settle`` are for a program that is this
-        runtime and little else, and are undone at the end.
-      environment: what stands in for servers and handlers in a rehearsal; None is the
-        real one.
+      session_store: keeps the sessions that are set aside because more than
+        `sessions.most` are open. None keeps up to 100,000 of them in this process.
+      collector: the policy for Python's garbage collector, whose full collections delay
+        deadlines. ``leave`` changes nothing. ``freeze`` exempts the objects that exist
+        once the runtime is open. ``settle`` also runs full collections only while no
+        turn runs. The latter two are for a program that is this runtime and little
+        else, and are undone at the end.
+      environment: replaces servers and handlers in a simulation; None is the real one.
 
     Raises:
-      ConfigError: with every problem and its place; also for a grant that a
-        server which is ready by then does not keep.
+      ConfigError: with every problem and its place; also for a grant that a server
+        which is ready by then does not fulfil.
       NameCollision: two tools under one name.
-      NotOnTrio: from asyncio, which has `aio.open_runtime`.
+      NotOnTrio: called from asyncio, which has `glyphoxa_trio.aio.open_runtime`.
     """
     needs_trio()
     await _load(config)

@@ -1,26 +1,29 @@
-"""When this machine is asked for more turns than it can serve, and how many it can.
+"""Overload: when the machine has more turns than it can serve, and how many it can
+serve.
 
-More turns than a machine has time for make all of them late, not only the ones too
-many. So some are turned away at once, and the others stay what they were. Pure: told
-how late the loop is and how many turns run, it says whether one more may begin.
+More turns than a machine has time for make all turns late, not only those too many. So
+some are refused at once, and the others stay as fast as they were. This module is pure:
+it is told how late the loop is and how many turns run, and it says if one more may
+begin.
 
-*Late* is a loop that keeps a timer waiting for more than ``max_lag``. A few late
-samples are collections of garbage, or another program; a loop that is late for half of
-a second or two has too much to do, if this process also has used most of a processor in
-that time. Then as many turns as run are too many, and the limit becomes seven tenths of
-them. If it hardly used the processor, something blocks the loop or takes the machine
-away: turns are turned away only if that goes on for three seconds.
+The loop is *late* if it delays a timer by more than ``max_lag``. A few late samples may
+be garbage collections, or another program. A loop that is late for half of a second or
+two has too much to do, if this process also used most of a processor in that time. Then
+the turns that run now are too many, and the limit becomes seven tenths of their number.
+If the process hardly used the processor, something blocks the loop or takes the machine
+away; then turns are refused only if that lasts for three seconds.
 
-While more turns than the limit still run, that is all; if it is late again with no more
-than that, it is cut once more. While it is not late and somebody is turned away, the
-limit grows by a tenth a second: the largest number that does not make the loop late is
-found that way, and found again when it changes. When the processor is idle again, or
-nobody had to be turned away for five seconds, there is no limit any more.
+While more turns than the limit still run, the limit stays; if the loop is late again
+with no more than that, the limit is cut again. While the loop is not late and turns are
+refused, the limit grows by a tenth a second. That finds the largest number of turns
+that does not make the loop late, and finds it again when it changes. The limit is
+lifted when the processor is idle again, or when no turn had to be refused for five
+seconds.
 
-How many turns may run is what is limited, and not how many may begin: of those that
-run each has something to do at any time, and a turn that waits for its model for
-longer has less. An answer that a speech-to-speech model gives without being asked is
-not counted, because refusing it saves nothing.
+The number of running turns is limited, not the rate at which they begin: each running
+turn has work at any time, and turns that wait longer for their model have less. An
+answer that a speech-to-speech model gives without being asked is not counted, because
+refusing it saves nothing.
 """
 
 from __future__ import annotations
@@ -33,30 +36,34 @@ import attrs
 from glyphoxa_trio.config import OverloadConfig
 from glyphoxa_trio.units import in_ms
 
-MEMORY: Final = 1.0  # seconds after which a sample counts for a third
-# One sample says no more than this, however long it took: a pause is no load. Seconds.
+MEMORY: Final = 1.0  # seconds after which a sample's weight has fallen to a third
+# Seconds that one sample counts at most, however long it took: a pause is no load.
 _LONGEST: Final = 0.15
 _TOO_MUCH: Final = 0.5  # late for this share of the time
-_BUSY: Final = 0.6  # of a processor: with less than that nobody has too much to do
+_BUSY: Final = 0.6  # of a processor; a process that uses less has no overload
 _IDLE: Final = 0.5
-BLOCKED: Final = 3.0  # seconds for which an idle process may be late
-_WELL: Final = 0.5  # seconds without a late sample, after which it is over if idle
+BLOCKED: Final = 3.0  # seconds that an idle process may be late
+_WELL: Final = 0.5  # seconds without a late sample, after which an idle one is well
 _CUT: Final = 0.7
-_AFTER_A_CUT: Final = 0.25  # it takes new evidence for another one
+_AFTER_A_CUT: Final = 0.25  # of the share: another cut takes new evidence
 _GROWTH: Final = 0.1  # a second
-# So few turns do not keep a machine busy. What makes it late then is something else,
-# and goes on without them.
+# So few turns do not keep a machine busy: if it is late, refusing them would not help.
 FLOOR: Final = 8
 CALM: Final = 5.0  # seconds
 
 
 @attrs.frozen(kw_only=True)
 class OverloadStatistics:
-    """``lag`` in seconds, as it was last; ``late`` the share of the time in which it
-    was too long; ``used`` how much of a processor this process has used lately;
-    ``limit`` how many turns may run, where that is learnt.
+    """The load as it is now, and counts since the runtime was opened.
 
-    ``shed`` counts the turns that were turned away, ``episodes`` how often that began.
+    Args:
+      shedding: True while turns are refused.
+      lag: of the loop at the last sample, in seconds.
+      late: the share of the recent time in which the lag was too long.
+      used: the share of one processor that this process has used recently.
+      limit: how many turns may run; None without a limit that was found by measuring.
+      shed: the turns that were refused.
+      episodes: how often refusing turns began.
     """
 
     shedding: bool
@@ -70,9 +77,10 @@ class OverloadStatistics:
 
 @attrs.define(eq=False)
 class Overload:
-    """What is known of the load, and who has to wait for a better moment.
+    """The load that was measured, and the decision which turns may begin.
 
-    ``shedding`` from when turns are turned away until that was not needed for `CALM`.
+    ``shedding`` is True from the first refused turn until none had to be refused for
+    `CALM` seconds.
     """
 
     config: OverloadConfig
@@ -91,22 +99,28 @@ class Overload:
 
     @property
     def limit(self) -> int | None:
-        """How many turns may run, as far as that was learnt."""
+        """The number of turns that may run; None if no limit was found by measuring."""
         return None if self._limit is None else int(self._limit)
 
     @property
     def shed_lately(self) -> int:
-        """How many were turned away in this episode, or in the last one."""
+        """The number of turns refused in this episode, or in the last one."""
         return self.shed - self._shed_before
 
     @property
     def busy(self) -> bool:
-        """What nobody waits for had better wait itself."""
+        """True if work that no player waits for should be put off."""
         return self.shedding or self.lag > self.config.max_lag
 
     def sample(self, lag: float, *, elapsed: float, running: int, spent: float) -> None:
-        """The loop is ``lag`` seconds late, ``elapsed`` after the last sample, and this
-        process has ``spent`` so many seconds of a processor since."""
+        """Take one sample.
+
+        Args:
+          lag: how late the loop is, in seconds.
+          elapsed: seconds since the last sample.
+          running: how many turns run.
+          spent: seconds of processor time that this process used since the last sample.
+        """
         self.lag = lag
         if not self.config.enabled:
             return
@@ -119,7 +133,7 @@ class Overload:
         too_much = self.late > _TOO_MUCH
         self._blocked = self._blocked + min(elapsed, _LONGEST) if too_much else 0.0
         if self._limit is not None and running > self._limit:
-            # Those that run already are too many: that says nothing of the limit.
+            # More run than the limit allows, so their lag says nothing about the limit.
             self.late = min(self.late, _AFTER_A_CUT)
         elif is_late and too_much and running > FLOOR and self._has_cause:
             self._limit, self.late = max(float(FLOOR), _CUT * running), _AFTER_A_CUT
@@ -134,12 +148,14 @@ class Overload:
 
     @property
     def _has_cause(self) -> bool:
-        """Whether it is late because of what this process does, as far as that can be
-        seen."""
+        """True if this process itself makes the loop late, as far as is known."""
         return self.used > _BUSY or self._blocked >= BLOCKED
 
     def refusal(self, running: int) -> str:
-        """Why no turn may begin beside these; empty if it may. Counts what it says."""
+        """Return why no turn may begin beside ``running`` others; empty if one may.
+
+        A refusal is counted.
+        """
         reason = self._why(running)
         if reason:
             self._begin()
@@ -152,7 +168,7 @@ class Overload:
         if not self.config.enabled:
             return ""
         if most is not None and running >= most:
-            return f"{running} turns run, and no more than {most} may"
+            return f"{running} turns run, and overload.max_turns allows {most}"
         if limit is not None and running >= limit:
             return (
                 f"this machine is late by up to {in_ms(self.lag)} with {running} turns,"
@@ -168,7 +184,7 @@ class Overload:
             self._shed_before = self.shed
 
     def adopt(self, config: OverloadConfig) -> None:
-        """Go by another configuration; what was learnt under the old is not kept."""
+        """Use another configuration; measurements under the old one are dropped."""
         if config != self.config:
             self.config = config
             self.shedding, self._limit = False, None
@@ -176,6 +192,7 @@ class Overload:
             self._pressed = False
 
     def statistics(self) -> OverloadStatistics:
+        """Return the load as it is now, and the counts."""
         return OverloadStatistics(
             shedding=self.shedding,
             lag=self.lag,

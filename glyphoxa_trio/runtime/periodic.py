@@ -1,4 +1,4 @@
-"""Tools are measured again from time to time, while nobody talks (G21, D9)."""
+"""Periodic measurement of tools, at moments when no turn runs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from glyphoxa_trio.tools.gate import Availability
 
 from .publisher import CALIBRATION
 
-# A time is off by up to so much of it: what was started together must not call its
-# servers together for ever.
+# The share by which each interval varies: programs that were started together must not
+# call their servers together for ever.
 JITTER: Final = 0.1
-# How long one round waits, all in all, for nobody to talk, seconds.
+# Seconds that one round waits, in all, for moments when no turn runs.
 PATIENCE: Final = 60.0
 
 
 @attrs.define(eq=False)
 class Periodic:
-    """Probes tools about every ``every`` seconds, because the operator wants it: all
-    that only read what is here, and those with configured arguments to probe with.
+    """A task that probes tools about every ``every`` seconds (`calibration.every`).
 
-    A few tools at a time, and none while a turn runs or the machine is busy: a turn
-    that begins ends the probes on their way. A round that finds no moment within
-    `PATIENCE` is over, and the next one begins with the tools it did not come to.
+    It probes all tools that only read local data, and those with configured arguments
+    for probing. It probes a few at a time, and none while a turn runs or the machine is
+    busy: a turn that begins cancels the probes under way. A round that finds no moment
+    within `PATIENCE` ends, and the next round begins with the tools that it did not
+    reach.
     """
 
     _host: ToolHost
@@ -42,7 +43,7 @@ class Periodic:
     _due: list[str] = attrs.field(factory=list, init=False)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Probe round after round, until cancelled."""
         while True:
             off = self._random.uniform(-JITTER, JITTER)
             await trio.sleep(self._every * (1 + off))
@@ -52,7 +53,7 @@ class Periodic:
         there = [
             x.key
             for x in self._host.snapshot.listings
-            # A server that was not needed yet is not started for this.
+            # An on-demand server that was not needed yet is not started for this.
             if x.availability is Availability.READY and measured_unnamed(x.definition)
         ]
         first = [key for key in self._due if key in there]
@@ -70,7 +71,7 @@ class Periodic:
                 del self._due[:at_once]
 
     async def _undisturbed(self, keys: list[str]) -> bool:
-        """Whether they were probed before somebody said something."""
+        """Probe these tools; return False if a turn began before the end."""
         done = False
         async with trio.open_nursery() as nursery:
 

@@ -1,4 +1,4 @@
-"""What a configuration asks for, worked out before anything of it is in use. Pure."""
+"""Plans: everything that a configuration asks for, made before it is in use. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from .assembly import builtin_tools
 
 @attrs.frozen(kw_only=True, eq=False)
 class RuntimePlan:
-    """What a configuration asks for, made and not in use yet."""
+    """Everything that a configuration asks for, made and not in use yet.
+
+    Args:
+      at_next_start: keys that changed and take effect only at the next start.
+      problems: mistakes to refuse the plan for, with their places.
+    """
 
     config: Config
     builtin: tuple[Tool, ...]
@@ -26,13 +31,17 @@ class RuntimePlan:
 
 
 def servers_of(config: Config) -> tuple[ServerSpec, ...]:
+    """Return the servers of a configuration, each with its environment."""
     if not config.mcp.enabled:
         return ()
     return tuple(in_environment(spec, config) for spec in config.mcp.servers)
 
 
 def in_environment(spec: ServerSpec, config: Config) -> ServerSpec:
-    """A server that names no environment is in the configured one (D10)."""
+    """Return the server; if it names no environment, with the configured one.
+
+    Measurements are kept by environment.
+    """
     configured = config.calibration.environment
     if configured is None or spec.environment is not None:
         return spec
@@ -40,7 +49,10 @@ def in_environment(spec: ServerSpec, config: Config) -> ServerSpec:
 
 
 def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> RuntimePlan:
-    """What it takes to serve ``new`` after ``old``, with what lasts for the run.
+    """Return the plan for serving ``new`` after ``old``.
+
+    Args:
+      lasting: tools that last for the run; see `open_lasting`.
 
     Raises:
       ConfigError: for a built-in group that cannot be made.
@@ -57,7 +69,7 @@ def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> RuntimePlan:
 
 
 def strangers(config: Config) -> list[str]:
-    """A problem for each server that is to answer for another, and is not there."""
+    """Return a problem for each configured replica of a server that does not exist."""
     known = [spec.name for spec in config.mcp.servers]
     known += [left.name for left in config.mcp.left_out if left.name is not None]
     problems: list[str] = []
@@ -72,7 +84,7 @@ def strangers(config: Config) -> list[str]:
 
 
 def changed_groups(old: RuntimePlan, new: RuntimePlan) -> tuple[str, ...]:
-    """The built-in groups whose tools are not the same any more."""
+    """Return the built-in groups whose tools or settings changed."""
 
     def group(tools: Sequence[Tool], name: str) -> list[object]:
         return [x.definition for x in tools if x.definition.group == name]

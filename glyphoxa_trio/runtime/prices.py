@@ -1,4 +1,4 @@
-"""Prices that cannot be right: not errors, but ceilings that come too late. Pure."""
+"""Checks of prices that cannot be right, which make cost limits act too late. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glyphoxa_trio.config.voices import Engine
 
 
 def wrong_prices(config: Config) -> Iterator[str]:
-    """A line for each model that hears and speaks and whose price is one of text."""
+    """Yield a line for each speech-to-speech model whose price covers text alone."""
     s2s = config.s2s
     spoken = [
         s2s.at(npc.s2s_model).model for npc in config.npcs if npc.engine is Engine.S2S

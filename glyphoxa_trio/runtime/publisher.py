@@ -1,4 +1,4 @@
-"""From a server to the host: its tools as they come and go, measured when new."""
+"""The publisher: hands the tools of servers to the host and has new ones measured."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import Availability
 
 _MOST_TOLD: Final = 200
-# How long a calibration may take, seconds.
+# Seconds that a calibration may take.
 CALIBRATION: Final = 120.0
-# Batches at once: a server that renames its tools for ever always has new ones.
+# Batches at once: a server that keeps renaming its tools always has new ones.
 _MOST_BATCHES: Final = 16
 
 _AVAILABILITY: Final = {
@@ -35,12 +35,12 @@ _AVAILABILITY: Final = {
 
 @attrs.frozen(eq=False)
 class Publisher:
-    """Hands a server's tools to the host, and new ones to be measured.
+    """The function that takes a server's tools, whenever its state or its list changes.
 
-    It warns once of tools that are left out because of their names, and of a list
-    that the host refuses as a whole: then the server keeps the tools that it had.
-    Only tools that NPCs are granted and approved for (`ToolHost.granted`) are measured
-    unasked.
+    It registers them with the host and has new ones measured. It warns once of tools
+    that are left out because of their names, and of a list that the host refuses as a
+    whole: then the server keeps the tools that it had. Only tools that NPCs are granted
+    and approved for (`ToolHost.granted`) are measured without being asked to.
     """
 
     _host: ToolHost
@@ -49,10 +49,10 @@ class Publisher:
     _warn: Callable[[ServerWarning], None]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
     _states: dict[str, ServerState] = attrs.field(factory=dict, init=False)
-    # By where they are, too: elsewhere, a tool is as fast as nobody knows.
+    # Kept by environment and origin, too: a tool elsewhere has another latency.
     _measured: set[tuple[str, str | None, str]] = attrs.field(factory=set, init=False)
     _running: set[object] = attrs.field(factory=set, init=False)
-    # Of these servers new tools are measured when there is room again.
+    # Servers whose new tools are measured when fewer batches run.
     _put_off: set[str] = attrs.field(factory=set, init=False)
     _idle: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
@@ -73,24 +73,23 @@ class Publisher:
                 server, availability, tools, fingerprints=prints, ready_at=ready_at
             )
         except GlyphoxaError as error:
-            # What stays must not look better than its server is.
+            # The tools that stay get the state of their server.
             self._host.publish(server, availability, None, ready_at=ready_at)
             self._tell(server, f"its tools are left out: {error}")
             return
         for collision in self._host.snapshot.collisions:
-            # Always told of the same server, whichever came last, so it is told once.
+            # Always reported for the same server, so that it is reported once.
             self._tell(collision.left_out[0].partition(".")[0], str(collision))
         if state is ServerState.READY and before is not ServerState.READY:
             self._host.begin_life(server)
         there = self._host.snapshot.listings
         self._measured.intersection_update(_place(x.definition) for x in there)
-        # What is remembered of a server that starts is not measured with its start.
+        # Cached tools of a server that starts are not measured: the start would count.
         if state is ServerState.READY:
             self._measure([x.definition for x in there if x.definition.group == server])
 
     def measure(self) -> None:
-        """Measure the tools that NPCs have been granted meanwhile, and those of this
-        process."""
+        """Measure tools that NPCs were granted meanwhile, and those of this process."""
         self._measure(
             [
                 x.definition
@@ -143,7 +142,7 @@ class Publisher:
         return bool(self._running)
 
     async def idle(self) -> None:
-        """Wait until nothing is measured any more."""
+        """Wait until no measurement runs."""
         while self._running:
             await self._idle.park()
 
@@ -152,9 +151,9 @@ class Publisher:
         return "" if listing is None else listing.exposed
 
     def _tell(self, server: str, text: str) -> None:
-        """Warn, but not twice of the same."""
+        """Warn, but only once of the same."""
         if (server, text) not in self._told:
-            if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
+            if len(self._told) >= _MOST_TOLD:  # a server may keep renaming
                 self._told.clear()
             self._told.add((server, text))
             self._warn(ServerWarning(server=server, text=text))

@@ -1,6 +1,6 @@
-"""Built-in groups that hold something open for as long as the run: players, links.
+"""Built-in groups that hold resources for the whole run: players, connections.
 
-They are opened once. What a reload says of them counts at the next start.
+They are opened once. A reload's changes to them take effect at the next start.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ async def open_lasting(
     tell: Callable[[MusicEvent], None],
     warn: Callable[[str], None],
 ) -> AsyncGenerator[tuple[Tool, ...]]:
-    """The tools of these groups.
+    """Open the resources of these groups, and give their tools.
 
     Args:
-      prepare: begin now with what takes a while, where nothing is made up.
+      prepare: start long preparations now; False in a simulation.
+      tell: called with each `MusicEvent`.
     """
     found: list[Tool] = []
     async with AsyncExitStack() as stack:

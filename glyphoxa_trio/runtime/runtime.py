@@ -1,6 +1,6 @@
-"""A runtime, as an embedder holds it: NPCs, their tools and servers.
+"""`Runtime`: the object that an embedder holds, with its NPCs, tools and servers.
 
-Above 300 lines: what can be asked of it is read in one place.
+Above 300 lines: all of its methods are read in one place.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
 
 
-# How long to wait until servers have started, and then until tools are measured,
-# before an operator is told what NPCs cannot use, seconds.
+# Seconds to wait for the servers' start, and then for the measurement of tools, before
+# an operator is warned of tools that NPCs cannot use.
 _STARTING: Final = 60.0
 _MEASURING: Final = 5.0
 
@@ -89,12 +89,25 @@ class RuntimeClosed(GlyphoxaError):
 
 @attrs.define(eq=False, kw_only=True)
 class Runtime:
-    """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
+    """A running configuration: its NPCs, their tools and the servers behind those.
 
-    ``events`` has every event of every turn but its audio.
-    ``overload_events`` says when turns begin and cease to be turned away, ``music``
-    what is to be heard where no program here plays it. ``run_id`` tells this run from
-    others.
+        async with open_runtime("config/tavern.yaml") as runtime:
+            async with runtime.npc("Bartok").say("An ale!", speaker="Aria") as turn:
+                done = await turn.finish()
+            print(done.text, runtime.cost.total)
+
+    Made by `open_runtime`, and usable from any task of the same trio run until its
+    block is left; then `npc`, `scene`, `session` and `reload` raise `RuntimeClosed`.
+    One runtime serves many players: `npc` and `scene` belong to a default session, and
+    `session` opens others, each with its own conversations over the same characters.
+
+    Args:
+      host: the tool host: the catalogue, the gate and the measurements.
+      events: every event of every turn but its audio.
+      overload_events: published when refusing turns because of overload begins and
+        ends.
+      music: music to play where no program of this machine plays it.
+      run_id: the id of this run, 32 hexadecimal digits.
     """
 
     host: ToolHost
@@ -120,7 +133,7 @@ class Runtime:
 
     @property
     def config(self) -> Config:
-        """What is served now; a reload replaces it."""
+        """The configuration in use now; a reload replaces it."""
         return self._source.current
 
     @property
@@ -130,45 +143,51 @@ class Runtime:
 
     @property
     def warnings(self) -> deque[ServerWarning]:
-        """What an operator should see, newest last; ``on_warning`` is told of each."""
+        """The last 100 warnings, newest last; ``on_warning`` is called with each."""
         return self._warnings.kept
 
     @property
     def turns_running(self) -> int:
-        """How many NPCs are in a turn now."""
+        """The number of NPCs that are in a turn now."""
         return self._cast.services.activity.running
 
     @property
     def overload(self) -> Overload:
-        """Whether turns are turned away; whether whatever can wait should."""
+        """The measured load: if turns are refused, and if work should be put off."""
         return self._cast.overload
 
     @property
     def speculation(self) -> SpeculationStatistics:
-        """What was begun on partial transcripts, and how much of it for nothing."""
+        """Statistics of work begun on partial transcripts, and how much of it was
+        wasted."""
         return self._cast.services.tally.statistics()
 
     @property
     def cost(self) -> CostStatistics:
-        """What models took and cost since it was opened, by NPC and by model."""
+        """The tokens and costs of models since the runtime was opened, by NPC and by
+        model."""
         return self._cast.services.costs.statistics()
 
     @property
     def models(self) -> tuple[ModelStatistics, ...]:
-        """How the models of ``llm`` and ``llm.fallbacks`` do; none without those."""
+        """Statistics of the models of ``llm`` and ``llm.fallbacks``; empty without
+        fallbacks."""
         return self._cast.models.statistics()
 
     @property
     def s2s_label(self) -> str:
-        """Which model the NPCs speak with that speak by themselves, for people."""
+        """The name of the speech-to-speech model in use, for people."""
         return self._cast.voices.s2s_label(self.config)
 
     @property
     def npcs(self) -> tuple[NpcConfig, ...]:
+        """The NPCs of the configuration in use."""
         return self.config.npcs
 
     def npc(self, name: str) -> Npc:
-        """The NPC of that name; the beginning of a name is enough if it is unique.
+        """Return the NPC of that name, or of that beginning of a name if it is unique.
+
+        It is the NPC of the default session; `Session.npc` returns those of others.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -177,7 +196,9 @@ class Runtime:
         return self.session().npc(name)
 
     def scene(self, *npcs: str) -> Scene:
-        """Several NPCs in one place: all, or the named ones. The same scene each time.
+        """Return a scene of several NPCs in one place: the named ones, or all.
+
+        The same names give the same scene each time.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -187,35 +208,43 @@ class Runtime:
 
     def session(
         self,
-        id: str = DEFAULT,  # noqa: A002 - what everybody calls it
+        id: str = DEFAULT,  # noqa: A002 - the usual word for it
         *,
         tenant: str | None = None,
         variables: Mapping[str, object] | None = None,
         restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
-        """The session of that id, which begins now if there is none: one table, or one
-        phone call, over the same characters as all others. `npc` and `scene` are of the
-        session ``default``.
+        """Return the session of that id; it begins now if there is none.
 
-        Beyond `sessions.most` of them, the one that was idle longest is set aside, and
-        comes back when somebody speaks to it: who holds it notices nothing.
+        A session is one game table, or one phone call, over the same characters as all
+        others. `npc` and `scene` belong to the session ``default``.
+
+            names = {"caller_name": "Ann"}
+            async with runtime.session("call-17", variables=names) as call:
+                async with call.npc("Concierge").greet() as turn:
+                    await turn.finish()
+
+        If more than `sessions.most` sessions are open, the one that was idle longest is
+        set aside. It comes back when it is used again; its holder notices nothing but
+        the time that takes.
 
         Args:
-          tenant: whose it is, where several share this runtime. Two tenants may have
+          id: any text; the name of the table, or of the call.
+          tenant: the owner, where several share this runtime. Two tenants may have
             sessions of the same id.
-          variables: for templates of prompts and greetings, such as ``caller_name``;
-            for one that begins now.
-
-          restore: go on where that one was, of this id or another: what
-            `Session.snapshot` gave, or the bytes of it. ``variables`` count more than
-            what it knew.
+          variables: values for templates of prompts and greetings, such as
+            ``caller_name``, for a session that begins now.
+          restore: continue from this snapshot, which may be of another id: the value
+            that `Session.snapshot` returned, or its bytes. ``variables`` override those
+            of the snapshot.
 
         Raises:
-          TooManySessions: `sessions.most` are open, and something goes on in them.
-          StoreFull: as many are set aside as can be kept.
-          SnapshotRefused: there is a session of that id; or ``restore`` is another
-            tenant's, of a newer version, damaged, or not made with `sessions.key`.
-          ValueError: it is there, and ``variables`` are not what it has.
+          TooManySessions: `sessions.most` are open, and none of them is idle.
+          StoreFull: the store of sessions that are set aside is full.
+          SnapshotRefused: a session of that id exists; or ``restore`` belongs to
+            another tenant, is of a newer version, damaged, or not made with
+            `sessions.key`.
+          ValueError: the session exists, and has other ``variables``.
           RuntimeClosed: if the runtime has ended.
         """
         self._refuse_if_closed()
@@ -227,7 +256,7 @@ class Runtime:
         kept = None
         if restore is not None:
             if not begins:
-                raise SnapshotRefused(f"the session {key} is there: end it first")
+                raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
         table = self._cast.tables.sit(key, known)
         if kept is not None:
@@ -240,31 +269,35 @@ class Runtime:
 
     @property
     def sessions(self) -> tuple[SessionKey, ...]:
-        """Those that have begun, have not ended, and are not set aside; last is the one
-        in which something went on last."""
+        """The sessions that are open and not set aside, in the order of last use."""
         return tuple(table.key for table in self._cast.tables.open)
 
     @property
     def set_aside(self) -> int:
-        """How many sessions are set aside, until somebody speaks to them."""
+        """The number of sessions that are set aside until they are used again."""
         return self._cast.tables.resting
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
-            raise RuntimeClosed("it is closed")
+            raise RuntimeClosed("the runtime is closed")
 
     def add_context(
         self, provide: Provide, *, npc: str | None = None
     ) -> Callable[[], None]:
-        """Ask ``provide`` in each turn for lines to add to its prompt; see `Moment`.
+        """Call ``provide`` in each turn for lines to add to its prompt; see `Moment`.
 
-        Whoever takes longer than ``turn.context_ms``, or fails, is left out of that
-        turn, and its `ContextAdded` says so. A plain function must not block.
+        A provider that takes longer than ``turn.context_ms``, or fails, is left out of
+        that turn, and the turn's `ContextAdded` event says so. A plain function must
+        not block.
 
         Args:
-          npc: in turns of this one only; None is all of them.
+          npc: only in turns of this NPC; None means all.
 
-        Returns what ends it. Raises UnknownNpc.
+        Returns:
+          A function that removes the provider.
+
+        Raises:
+          UnknownNpc: with the nearest names.
         """
         name = None if npc is None else find_npc(self.config, npc).name
         return self._context.add(provide, npc=name)
@@ -273,9 +306,9 @@ class Runtime:
         """Add tools of your own, at any time.
 
         Raises:
-          NameCollision: also for a group that has the name of a server, whose
-            next list of tools would replace it, and for the name of a tool that a
-            reload brings. Else as `ToolHost.register`.
+          NameCollision: two tools under one name; also for a group that has the name of
+            a server, whose next list of tools would replace it, and for the name of a
+            tool that a reload is about to bring. Otherwise as `ToolHost.register`.
         """
         servers = {spec.name for spec in self._fleet.specs()}
         for tool in tools_given(tools):
@@ -288,18 +321,18 @@ class Runtime:
         self._hooks.registered()
 
     def deregister(self, name: str) -> tuple[str, ...]:
-        """Remove a group of tools, or one by its key; returns what went."""
+        """Remove a group of tools, or one tool by its key; return the keys removed."""
         gone = self.host.deregister(name)
         self._hooks.registered()
         return gone
 
     def add_server(self, spec: ServerSpec) -> None:
-        """Connect one more MCP server (G42, N21); its tools appear when it is ready.
+        """Connect one more MCP server; its tools appear when it is ready.
 
-        Reads a small file: what was approved of this server in earlier runs.
+        Reads a small file: the approvals that earlier runs gave to this server's tools.
 
         Raises:
-          FleetError: if there is one of that name.
+          ServerPoolError: if a server of that name exists.
           ConfigError: if a group of built-in or own tools has that name.
         """
         if problems := shadowed_groups([spec], self.host.snapshot):
@@ -309,45 +342,52 @@ class Runtime:
         found = {}
         if self._approved is not None:
             found = self._read(outcome.capture(self._approved.load_of, (spec,)))
-        # Before it can say anything.
+        # Before it can send its tools.
         self.host.approvals.serve(spec.name, identity(spec), found)
 
     async def remove_server(self, name: str) -> None:
-        """Disconnect a server; its tools are gone at once. A reload whose configuration
-        has it connects it again.
+        """Disconnect a server; its tools are gone at once.
+
+        Returns when its process has ended. A reload whose configuration has the server
+        connects it again.
 
         Raises:
-          FleetError: if there is none of that name.
+          ServerPoolError: if there is no server of that name.
         """
         member = self._fleet.withdraw(name)
         self._generations.taken_away(name)
-        self.host.deregister(name)  # its process takes longer to end
+        self.host.deregister(name)  # at once; its process takes longer to end
         await self._fleet.let_go(member)
 
     def servers(self) -> tuple[ServerStatus, ...]:
-        """Every server with its state, also the ones that are absent."""
+        """Return every server with its state, also those that are not ready."""
         return self._fleet.status()
 
     async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.
 
         Args:
-          known: do not wait for a server whose tools are known from an earlier
-            run: they are there, and calls of them wait for it.
+          within: seconds to wait at most.
+          known: do not wait for a server whose tools are known from an earlier run:
+            they are listed already, and calls of them wait for it.
 
-        Returns whether all of them are ready.
+        Returns:
+          True if all of them are ready.
         """
         return await self._fleet.wait_ready(within, known=known)
 
     def problems(self) -> list[Problem]:
-        """Granted names that no tool answers to, and the tools of servers that are
-        left out because they would share one name, as of now."""
+        """Return the granted names that no tool matches, and the name collisions, as of
+        now.
+
+        A collision leaves out tools of servers that would share one exposed name.
+        """
         snapshot = self.host.snapshot
         listed = {x.definition.group for x in snapshot.offered}
         there = {
             row.name
             for row in self.servers()
-            # One whose tools were left out has had its warning.
+            # A ready server without listed tools: they were left out, with a warning.
             if row.state is ServerState.READY and (row.name in listed or not row.tools)
         }
         absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
@@ -360,7 +400,7 @@ class Runtime:
         ]
 
     def unapproved(self) -> list[Unapproved]:
-        """The tools that NPCs are granted and that nobody has approved, as of now."""
+        """Return the tools that NPCs are granted but that are not approved now."""
         approvals = self.host.approvals
         return unapproved(
             self.config,
@@ -372,10 +412,11 @@ class Runtime:
     def usability(
         self, npc: str | None = None, *, granted: bool = True
     ) -> tuple[Usability, ...]:
-        """Whether an NPC can use each of the tools that it is granted, as of now, and
-        what would change that. For all NPCs if none is named.
+        """Return if an NPC can use each tool that it is granted, as of now, and the
+        remedy.
 
         Args:
+          npc: None means all NPCs.
           granted: False adds the tools that it is not granted.
 
         Raises:
@@ -394,28 +435,34 @@ class Runtime:
         )
 
     def advice(self) -> tuple[str, ...]:
-        """A line for each NPC that cannot use any of its tools, or can never use some,
-        with what would change that. `warnings` has the lines told since the start."""
+        """Return a line for each NPC that cannot use any of its tools, or can never use
+        some.
+
+        Each line has the remedy. `warnings` has the lines reported since the start.
+        """
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
 
     def unready(self) -> tuple[Unready, ...]:
-        """What is not fit for people who play: words that nobody would hear, and a
-        stand-in that would answer. `check_production` makes an error of it."""
+        """Return what makes this configuration unfit for production.
+
+        That is: words that no player would hear, and NPCs that the offline stand-in
+        would answer for. `check_production` makes an error of it.
+        """
         cast = self._cast
         return unready(self.config, cast.voices, cast.models.stands_in)
 
     def _settle(self) -> None:
-        """Everything is registered now: measure it, and say what cannot be used."""
+        """Measure all registered tools, and warn of those that NPCs cannot use."""
         self._publisher.measure()
         self._advise()
 
     def _advise(self) -> None:
-        """Warn of what NPCs cannot use, as soon as the servers have started."""
+        """Warn of tools that NPCs cannot use, as soon as the servers have started."""
         if self._rehearsed or self._advice_due:
             return
         if self._fleet.settled and not self._publisher.measuring:
             self._tell_advice()
-        else:  # tools that are not there yet, or not measured, would seem to be missing
+        else:  # tools that are not listed or measured yet would seem to be missing
             self._advice_due = True
             self._background.start_soon(self._advise_later)
 
@@ -431,25 +478,33 @@ class Runtime:
             self._warnings.say(text)
 
     async def reload(self, config: Config | None = None) -> Reloaded:
-        """Go over to another configuration; the file, read again, if none is given.
+        """Switch to another configuration: the given one, or the source read again.
 
-        NPCs keep their conversations, unchanged servers their processes. What is
-        taken away is gone at once. The switch waits for turns that run, at most a
-        minute. Cancelled, it is done all the same. One that comes while another
-        waits takes its place: both return when that has been switched to.
+        NPCs keep their conversations, and unchanged servers keep their processes.
+        Whatever the new configuration no longer has is removed at once. The switch to
+        the rest waits for a moment when no turn runs, a minute at most. A reload that
+        comes while another waits replaces it: both return when its configuration is in
+        use.
+
+        Cancelling the caller does not cancel the reload.
+
+        Returns:
+          The changes, by name.
 
         Raises:
-          ConfigError: if it cannot serve. The old one goes on; nothing has changed.
-          RuntimeClosed: if the runtime ends meanwhile, or has ended.
+          ConfigError: if the configuration cannot serve. Nothing has changed.
+          RuntimeClosed: if the runtime has ended, or ends meanwhile.
         """
         end = trio.Event()
-        result: outcome.Maybe[Reloaded] = outcome.Error(RuntimeClosed("it is closed"))
+        result: outcome.Maybe[Reloaded] = outcome.Error(
+            RuntimeClosed("the runtime is closed")
+        )
 
         async def carry_out() -> None:
             nonlocal result
             try:
                 result = outcome.Value(await self._reload(config))
-            except Exception as error:  # whoever asked may act, or it is their bug
+            except Exception as error:  # raised to the caller of reload
                 result = outcome.Error(error)
             finally:
                 end.set()
@@ -473,7 +528,7 @@ class Runtime:
             models = self._cast.models
             if plan.config.llm != self.config.llm:
                 models = self._models(plan.config.llm)
-            models.for_npc(None)  # it may not be possible, and nothing has changed yet
+            models.for_npc(None)  # may raise: nothing has changed yet
             remembered = await self._recall(self._generations.fresh(plan))
             self._generations.accept(plan, remembered)
             known = {*idle_keys(self.config), *wrong_prices(self.config)}
@@ -492,7 +547,8 @@ class Runtime:
         return done
 
     async def _recall(self, servers: Iterable[ServerSpec]) -> dict[str, str]:
-        """What was approved in earlier runs of servers that are new in this one."""
+        """Return the approvals that earlier runs gave to servers that are new in this
+        one."""
         if self._approved is None:
             return {}
         found = await trio.to_thread.run_sync(
@@ -515,6 +571,11 @@ class Runtime:
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False
     ) -> tuple[Probed, ...]:
-        """Measure the tools that only read what is here, or with ``unsafe`` all of
-        them; see `ToolHost.calibrate`."""
+        """Measure the tools that only read local data; with ``unsafe``, all tools.
+
+        Args:
+          within: seconds for all of it.
+
+        See `ToolHost.calibrate`.
+        """
         return await self.host.calibrate(within=within, unsafe=unsafe)

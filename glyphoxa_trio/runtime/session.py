@@ -1,12 +1,12 @@
-"""A session, as an embedder holds it: one table, or one phone call.
+"""`Session`: one game table, or one phone call, as an embedder holds it.
 
     async with runtime.session("table-42", tenant="guild", variables=names) as session:
         async with session.npc("Bartok").say("An ale!", speaker="Aria") as turn:
             ...
 
-Many are open at once over the same characters. What is said in one is known in no
-other: each has its own histories, elevations, loaded tools, costs, approvals and turn
-numbers.
+Many sessions are open at once over the same characters. Each has its own conversations,
+elevations, loaded tools, costs, approvals and turn numbers, and knows nothing of the
+others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ from .snapshot import SessionSnapshot
 
 @attrs.frozen(eq=False)
 class Session:
-    """Made by `Runtime.session`. Leaving its block ends it."""
+    """One conversation of its own with the NPCs of a runtime. Made by
+    `Runtime.session`.
+
+    Leaving its block ends it; without a block, `end` does. Afterwards `npc`, `scene`,
+    `set_variables` and `snapshot` raise `SessionEnded`.
+    """
 
     _table: SessionState
     _cast: SessionRegistry
@@ -45,47 +50,55 @@ class Session:
 
     @property
     def tenant(self) -> str:
-        """Whose it is; "" if nobody said."""
+        """The owner of the session; "" if none was given."""
         return self._table.key.tenant
 
     @property
     def variables(self) -> Mapping[str, str | None]:
-        """What it knows of its players, for prompts and greetings."""
+        """The values of template variables, for prompts and greetings."""
         return dict(self._table.variables)
 
     @property
     def cost(self) -> Spent:
-        """What models have taken in it, since it began."""
+        """The tokens and costs of models in this session since it began."""
         return self._cast.resting.cost(self._table)
 
     @property
     def ended(self) -> bool:
+        """True once the session has ended."""
         return self._table.ended
 
     def npc(self, name: str) -> Npc:
-        """The NPC of that name in this session; the beginning of a name is enough if it
-        is unique.
+        """Return this session's NPC of that name, or of that unique beginning of a
+        name.
 
         Raises:
           UnknownNpc: with the nearest names.
-          SessionEnded: if it has.
+          SessionEnded: if the session has ended.
         """
         return self._hooks.npc(self._cast.npc(name, self._table))
 
     def scene(self, *npcs: str) -> Scene:
-        """Several NPCs of this session in one place: all, or the named ones. The same
-        scene each time.
+        """Return a scene of several NPCs of this session: the named ones, or all.
+
+        The same names give the same scene each time.
 
         Raises:
           UnknownNpc: with the nearest names.
-          SessionEnded: if it has.
+          SessionEnded: if the session has ended.
         """
         names = tuple(sorted({self.npc(name).name for name in npcs}))
         return self._cast.scene(names, self.npc, self._table)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to template variables, for all of its NPCs, as `Npc.set_variables`;
-        also for those who are spoken to later."""
+        """Set template variables for all NPCs of this session, as `Npc.set_variables`
+        does.
+
+        NPCs that are first spoken to later know them, too.
+
+        Raises:
+          SessionEnded: if the session has ended.
+        """
         check_values(values)
         await self._cast.resting.wake(self._table)
         texts = {x: None if y is None else str(y) for x, y in values.items()}
@@ -101,21 +114,26 @@ class Session:
     introduce = renamed_method("introduce", "set_variables")
 
     async def snapshot(self) -> SessionSnapshot:
-        """What it is now, to go on from elsewhere or later (`Runtime.session`): what
-        was said, as far as it was delivered, what NPCs overheard and know, elevations,
-        loaded tools, turn numbers, costs, variables, scenes.
+        """Return the session as it is now, to continue elsewhere or later
+        (`Runtime.session`).
 
-        Not in it: a turn that runs, a call that goes on (its NPC will say that nobody
-        knows what came of it), open questions, approvals, sound.
+        A snapshot has the conversations, as far as they were delivered; what NPCs
+        overheard and know; elevations, loaded tools, turn numbers, costs, variables and
+        scenes. It does not have a turn that runs, a call under way (its NPC will say
+        that the outcome is unknown), open questions, approvals, or audio.
 
         Raises:
-          SessionEnded: if it has.
+          SessionEnded: if the session has ended.
+          SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
         return await self._cast.resting.snapshot(self._table)
 
     async def end(self) -> None:
-        """End it: what runs or waits is interrupted. A call that only reads is
-        cancelled; one that has side effects goes on, and nobody hears of it."""
+        """End the session: interrupt whatever runs or waits in it.
+
+        A tool call that only reads is cancelled. One that has side effects runs to its
+        end, and its result is dropped. Returns when the turns are over.
+        """
         if not self._table.ended:
             await self._hooks.ending(self._table.key)
             await self._cast.end(self._table)
@@ -129,5 +147,5 @@ class Session:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with trio.CancelScope(shield=True):  # each wait in there has an end
+        with trio.CancelScope(shield=True):  # each wait inside has a time limit
             await self.end()

@@ -1,8 +1,9 @@
-"""The cast: the NPCs of a configuration, and an actor for each that is spoken to in a
-session.
+"""The session registry: the sessions of a runtime, and an actor for each of their NPCs.
 
-Above 300 lines: whatever is made for one who is spoken to is made here, and made again
-when a session comes back.
+An NPC's actor is started when the NPC is first used in a session, and again when a
+session that was set aside comes back.
+
+Above 300 lines, because all that is made for an NPC of a session is made here.
 """
 
 from __future__ import annotations
@@ -61,17 +62,19 @@ from .session_state import (
 from .voices import Voices
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
-# A fault of ours must not end the runtime, nor spin.
+# A bug of ours must neither end the runtime nor restart without a pause.
 _AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
 
 
 class UnknownNpc(GlyphoxaError):
-    """No NPC of that name; the message has the nearest ones."""
+    """There is no NPC of that name; the message has the nearest ones."""
 
 
 def find_npc(config: Config, name: str) -> NpcConfig:
-    """The NPC of that name; the beginning of a name is enough if it is unique, and so
-    is a later word of it, such as Fenn for Old Fenn.
+    """Return the NPC of that name.
+
+    The beginning of a name is enough if it is unique, and so is a later word of it,
+    such as Fenn for Old Fenn.
 
     Raises:
       UnknownNpc: with the nearest names.
@@ -91,7 +94,7 @@ def find_npc(config: Config, name: str) -> NpcConfig:
 
 
 class Borrow(Protocol):
-    """`Services`, but for what only a cast can say."""
+    """The constructor of `Services`, less the registry's own arguments."""
 
     def __call__(
         self,
@@ -104,17 +107,17 @@ class Borrow(Protocol):
 
 @attrs.define(eq=False, kw_only=True)
 class SessionRegistry:
-    """The owner of the sessions, which live in ``nursery`` with the tier selector.
+    """The owner of a runtime's sessions, which live in ``nursery`` with the tier
+    selector.
 
     Args:
-      models, voices: what NPCs answer, hear and speak with, as configured now.
-      approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
-      overload: says, with the costs, which turns may begin.
-      run: tells this run from all others, so that every session has an id.
-      store: where sessions are kept that are set aside.
-      left: told of one that is, or that has ended.
-      borrow: makes what sessions borrow, of the selector and of what says which models
-        an NPC speaks with.
+      models, voices: the models, ears and voices of NPCs, as configured now.
+      overload: decides, with the costs, which turns may begin.
+      approvals: True if the embedder answers `ApprovalNeeded` events.
+      run: the id of this run; the ids of sessions and calls derive from it.
+      store: keeps the sessions that are set aside.
+      left: called with a session that ended or was set aside.
+      borrow: makes the services that all sessions share.
     """
 
     nursery: trio.Nursery
@@ -162,15 +165,15 @@ class SessionRegistry:
         return rests
 
     def npc(self, name: str, table: SessionState) -> Npc:
-        """The NPC of that name, or of that beginning of one, in one session.
+        """Return the NPC of that name, or of that beginning of a name, in one session.
 
         Raises:
           UnknownNpc: with the nearest names.
-          SessionEnded: if it has.
+          SessionEnded: if the session has ended.
         """
         table.check()
-        # By the name as it is written first: with thousands of NPCs, looking through
-        # all of them costs more than a turn that is turned away.
+        # The exact name first: with thousands of NPCs, a search through all of them
+        # costs more than a turn that is refused.
         config = self._named.get(name) or find_npc(self.config, name)
         seat = table.seats.get(config.name)
         if seat is None:
@@ -182,13 +185,14 @@ class SessionRegistry:
     def scene(
         self, names: tuple[str, ...], find: Callable[[str], Npc], table: SessionState
     ) -> Scene:
-        """The scene of these NPCs, or of all; the same one each time.
+        """Return the scene of these NPCs, or of all; the same one each time.
 
         Args:
-          find: as `npc`, for whoever speaks in it.
+          names: sorted names; empty means all NPCs.
+          find: returns an NPC of the session by name, as `npc` does.
 
         Raises:
-          SessionEnded: if it has.
+          SessionEnded: if the session has ended.
         """
         table.check()
         if (stage := table.stages.get(names)) is not None:
@@ -251,11 +255,14 @@ class SessionRegistry:
         return scene
 
     async def end(self, table: SessionState) -> None:
-        """End a session: what runs or waits in it is interrupted, and calls that have
-        side effects go on to their end. Returns when its turns are over, or soon."""
+        """End a session: interrupt what runs or waits in it.
+
+        Tool calls that have side effects run to their end. Returns when the turns are
+        over, or shortly after a turn fails to end.
+        """
         if table.ended:
             return
-        if table.resting:  # its key is free when nothing is kept under it
+        if table.resting:  # its key is free once the store has dropped its snapshot
             table.end()
             await self.resting.forget(table)
         self.tables.end(table)
@@ -265,15 +272,15 @@ class SessionRegistry:
         async with trio.open_nursery() as nursery:
             for seat in table.seats.values():
                 nursery.start_soon(seat.npc.end)
-            # Whoever comes under its key knows nothing of it.
+            # A new session under the same key must not inherit its costs.
             self.services.costs.forget(table.key)
-        if self.tables.get(table.key) is None:  # what its last turns took
+        if self.tables.get(table.key) is None:  # costs that its last turns added
             self.services.costs.forget(table.key)
 
     async def adopt(self, config: Config, models: Models) -> None:
-        """Be the cast of another configuration, each session after its turn (D16).
+        """Use another configuration; each session takes it when its turn is over.
 
-        Whoever is not in it any more ends the turn that runs and is gone.
+        An NPC that the configuration no longer has ends its turn and is gone.
         """
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
@@ -295,14 +302,14 @@ class SessionRegistry:
     ) -> None:
         if successor is not None:
             settings = self._settings(successor)
-            # One that was set aside just now is configured when it comes back.
+            # An NPC of a session that was set aside is configured when that comes back.
             with suppress(GlyphoxaError):
                 if table.seats.get(name) is seat:
                     npc = await seat.npc.become(settings)
                     if table.seats.get(name) is seat:
                         table.seats[name] = attrs.evolve(seat, npc=npc)
                 return
-        # It is gone; or it crashed just now, and the next one is another.
+        # The NPC was removed; or its actor crashed meanwhile, and a new one is made.
         table.seats.pop(name, None)
         seat.npc.dismiss()
 
@@ -323,7 +330,7 @@ class SessionRegistry:
 
     def _links(self, settings: SessionSettings, whose: NpcId) -> Links:
         npc = settings.npc
-        chance = Random(f"{self.run} {whose.text}")  # a replay has the same
+        chance = Random(f"{self.run} {whose.text}")  # the same in a replay
         return Links(
             llm=self.models.for_npc(npc.model),
             fast=self.models.opening(npc),
@@ -363,7 +370,8 @@ class SessionRegistry:
     async def _again(
         self, npc: NpcConfig, table: SessionState
     ) -> Ref[SessionMessages] | None:
-        """The actor of an NPC whose session was set aside since."""
+        """Return the actor of an NPC whose session was set aside, after bringing that
+        back."""
         if table.ended or npc.name not in self._named:
             return None
         await self.resting.wake(table)
@@ -374,7 +382,7 @@ class SessionRegistry:
             self.services.warn(crash_report(event))
 
     def _ear(self, npc: Npc, speaker: str) -> MicrophoneInput | None:
-        """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
+        """Return the NPC's ear as configured now; ``npc`` may precede a reload."""
         table = self.tables.get(npc.session)
         if table is not None and (now := table.seats.get(npc.name)) is not None:
             npc = attrs.evolve(npc, config=now.npc.config, grant=now.npc.grant)
@@ -387,7 +395,7 @@ class SessionRegistry:
 
     @property
     def asks_somebody(self) -> bool:
-        """Whether anybody says yes or no to calls."""
+        """True if an approver or the embedder answers questions about calls."""
         return self.approvals or self.services.approver is not None
 
     def _grant(self, npc: NpcConfig) -> Grant:

@@ -1,4 +1,5 @@
-"""The sessions that are open, and what there is of each."""
+"""The state of each open session, and which session is set aside when too many are
+open."""
 
 from __future__ import annotations
 
@@ -21,22 +22,22 @@ from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.secret import Secret
 
-# So many are looked at for one to set aside, which takes a few milliseconds at most;
-# those in which something goes on are looked at again after all others.
+# Sessions examined, at most, to find one to set aside; that takes a few milliseconds.
+# Those that are not idle are examined again after all others.
 _LOOKED_AT: Final = 1024
 
 
 class TooManySessions(GlyphoxaError):
-    """As many as may be are open, and something goes on in those that were idle
-    longest: end some."""
+    """Too many sessions are open, and none of those used least recently is idle: end
+    some."""
 
 
 class SessionEnded(GlyphoxaError):
-    """This session has ended; `Runtime.session` begins another one."""
+    """The session has ended; `Runtime.session` begins another one."""
 
 
 def call_id_of(run: str, npc: NpcId) -> str:
-    """Of one NPC's session in one run: its ``{call_id}``, the same in a replay."""
+    """Return the ``{call_id}`` of an NPC's session in a run; the same in a replay."""
     import uuid
 
     return uuid.uuid5(uuid.UUID(run), npc.text).hex
@@ -44,13 +45,14 @@ def call_id_of(run: str, npc: NpcId) -> str:
 
 @attrs.frozen(eq=False)
 class SessionNpc:
-    """One NPC of a session that was spoken to."""
+    """One NPC of a session that was used."""
 
     npc: Npc
     memory: NpcMemory
 
     @property
     def idle(self) -> bool:
+        """True if no turn, call, question or ear of the NPC is active."""
         return self.npc.idle and self.memory.idle
 
 
@@ -64,10 +66,11 @@ class SessionScene:
 
     @property
     def idle(self) -> bool:
+        """True if nothing goes on in the scene."""
         return self.scene.idle and self.attention.idle
 
     def snapshot(self, npcs: tuple[str, ...]) -> SceneSnapshot:
-        """What is kept of it; ``npcs`` are those that it was opened with."""
+        """Return the state to keep; ``npcs`` are those the scene was opened with."""
         return attrs.evolve(
             self.attention.snapshot(),
             npcs=npcs,
@@ -78,11 +81,15 @@ class SessionScene:
 
 @attrs.define(eq=False)
 class SessionState:
-    """What there is of one session: who was spoken to, and what is known of players.
+    """The state of one session: its NPCs, its scenes and its variables.
 
-    ``kept`` are NPCs that it had when it was restored, until they are spoken to, and
-    ``kept_scenes`` likewise. One that is ``resting`` has none of all that: whoever
-    speaks to it brings it back.
+    Args:
+      seats: the NPCs that were used, by name.
+      stages: the scenes that were used, by their NPCs.
+      kept: restored NPCs that were not used since, by name.
+      kept_scenes: restored scenes that were not used since.
+      waking: the lock under which a session that is set aside comes back; None while it
+        is open. A session that is set aside has none of the above.
     """
 
     key: SessionKey
@@ -96,24 +103,25 @@ class SessionState:
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
     _holds: int = attrs.field(default=0, init=False)
-    # What it had cost when it was set aside, and what that was signed with: a reload
-    # may bring another key.
+    # Its costs when it was set aside, and the key of that snapshot: a reload may bring
+    # another `sessions.key`.
     spent: Spent = attrs.field(default=Spent(), init=False)
     secret: Secret | None = attrs.field(default=None, init=False, repr=False)
 
     @property
     def at(self) -> str:
-        """For the name of what is there; nothing for the default session."""
+        """The suffix of names of actors; empty for the default session."""
         return "" if self.key == DEFAULT_SESSION else f" of {self.key}"
 
     @property
     def resting(self) -> bool:
-        """Whether it is set aside."""
+        """True if the session is set aside."""
         return self.waking is not None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing goes on in it: no turn, no call, no question, no ear."""
+        """True if nothing goes on in the session: no turn, no call, no question, no
+        ear."""
         return (
             not self._holds
             and all(seat.idle for seat in self.seats.values())
@@ -121,8 +129,8 @@ class SessionState:
         )
 
     def set_variables(self, values: Mapping[str, str | None]) -> None:
-        """These are known from now on, to those who are spoken to for the first time,
-        or again since it was restored."""
+        """Set variables for NPCs that are used for the first time, or again since a
+        restore."""
         self.variables |= values
         for name, npc in self.kept.items():
             given = {**npc.opening.given, **values}
@@ -134,7 +142,7 @@ class SessionState:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """It is not set aside inside the block."""
+        """Keep the session from being set aside inside the block."""
         self._holds += 1
         try:
             yield
@@ -147,14 +155,14 @@ class SessionState:
         npcs: Mapping[str, NpcSnapshot],
         scenes: Iterable[SceneSnapshot],
     ) -> None:
-        """Be as it was then; nobody has been spoken to yet."""
+        """Take the state of a snapshot. No NPC of it has been used yet."""
         self.waking = None
         self.variables = dict(variables)
         self.kept.update(npcs)
         self.kept_scenes.update({scene.npcs: scene for scene in scenes})
 
     def rest(self, spent: Spent, secret: Secret | None) -> None:
-        """Set it aside: it accepts nothing more until it is restored."""
+        """Set the session aside: it accepts nothing more until it is restored."""
         self.spent, self.secret = spent, secret
         self._dismiss()
         for held in (self.seats, self.stages, self.kept, self.kept_scenes):
@@ -162,7 +170,7 @@ class SessionState:
         self.waking = trio.Lock()
 
     def end(self) -> None:
-        """Nobody speaks here any more."""
+        """Mark the session as ended."""
         self.ended = True
 
     def _dismiss(self) -> None:
@@ -172,18 +180,18 @@ class SessionState:
             seat.npc.dismiss()
 
     def check(self) -> None:
-        """Raises `SessionEnded` if it has."""
+        """Raise `SessionEnded` if the session has ended."""
         if self.ended:
             raise SessionEnded(f"the session {self.key} has ended")
 
 
 @attrs.define(eq=False)
 class SessionStates:
-    """Those of one runtime, whoever was idle longest first.
+    """The sessions of one runtime, in the order of their last use.
 
     Args:
-      most: so many may be open at once, as configured now.
-      rest: sets one aside; False if something goes on in it.
+      most: returns how many may be open at once, as configured now.
+      rest: sets one aside; returns False if it is not idle.
     """
 
     _most: Callable[[], int]
@@ -195,30 +203,31 @@ class SessionStates:
 
     @property
     def open(self) -> tuple[SessionState, ...]:
+        """The sessions that are not set aside; the one used last comes last."""
         return tuple(self._open.values())
 
     @property
     def resting(self) -> int:
-        """How many are set aside."""
+        """The number of sessions that are set aside."""
         return len(self._resting)
 
     def get(self, key: SessionKey) -> SessionState | None:
-        """The session of that key, if it has begun and not ended."""
+        """Return the session of that key, if it has begun and not ended."""
         return self._open.get(key) or self._resting.get(key)
 
     def used(self, key: SessionKey) -> None:
-        """Something goes on in it now, or just did."""
+        """Note that the session is used now."""
         if key in self._open:
             self._open.move_to_end(key)
 
     def sit(self, key: SessionKey, variables: Mapping[str, str | None]) -> SessionState:
-        """The session of that key, which begins now if there is none.
+        """Return the session of that key, which begins now if there is none.
 
         Raises:
-          TooManySessions: there is no place for another one.
-          StoreFull: nor for one that is set aside.
-          SessionEnded: it is about to end.
-          ValueError: it is there, and ``variables`` are not what it has.
+          TooManySessions: there is no room for another one.
+          StoreFull: the store has no room for one that would be set aside.
+          SessionEnded: the session is about to end.
+          ValueError: it exists, and has other ``variables``.
         """
         table = self.get(key)
         if table is None:
@@ -226,19 +235,20 @@ class SessionStates:
             table = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= table.variables.items():
             raise ValueError(
-                f"the session {key} is there already: set_variables(...) changes variables"
+                f"the session {key} exists with other variables: set_variables(...)"
+                " changes them"
             )
         table.check()
         self.used(key)
         return table
 
     def wake(self, table: SessionState) -> None:
-        """It is no longer set aside. Raises as `sit`."""
+        """Move a session from those set aside to the open ones. Raises as `sit`."""
         self._make_room()
         self._open[table.key] = self._resting.pop(table.key)
 
     def _make_room(self) -> None:
-        """Set aside whoever was idle longest, if another one would be too many."""
+        """Set aside the session that was idle longest, if one more is too many."""
         too_many = len(self._open) - self._most() + 1
         if too_many <= 0:
             return
@@ -253,7 +263,7 @@ class SessionStates:
         raise TooManySessions(f"{len(self._open)} sessions are open: end some")
 
     def end(self, table: SessionState) -> None:
-        """Nobody speaks there any more, and its key is free."""
+        """End a session and free its key."""
         table.end()
         self._open.pop(table.key, None)
         self._resting.pop(table.key, None)

@@ -1,15 +1,16 @@
-"""A session as it can be kept: a frozen value, and the bytes of it.
+"""A snapshot of a session: a frozen value, and its bytes.
 
     kept = (await session.snapshot()).to_bytes()
     ...
     session = runtime.session("table-42", restore=kept)
 
-The bytes are a line that says what follows, and a line of JSON::
+The bytes are a header line and a line of JSON::
 
     glyphoxa-session 1 SHA256 MAC
     {"id": "table-42", "tenant": "guild", ...}
 
-The checksum finds damage; the MAC, with `sessions.key`, that somebody else wrote it.
+The checksum detects damage. The MAC, if `sessions.key` is set, detects a snapshot that
+was made without that key.
 """
 
 from __future__ import annotations
@@ -39,17 +40,18 @@ _LONGEST_HEAD: Final = 256
 
 
 class SnapshotRefused(GlyphoxaError):
-    """No session is made of this; the message says why."""
+    """A session cannot be restored from this; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
 class SessionSnapshot:
-    """What a session was when it was taken. Its words are in no ``repr``.
+    """A session as it was when the snapshot was taken. Its ``repr`` has no
+    conversation.
 
     Args:
-      taken_at: on the wall clock, seconds since 1970.
-      run, clock: of the run that took it, and what its clock said: moments of the
-        ``npcs`` are on it.
+      taken_at: the time, in seconds since 1970.
+      run, clock: the run that took it, and the time on that run's clock, on which the
+        times of ``npcs`` are.
     """
 
     id: str
@@ -66,13 +68,13 @@ class SessionSnapshot:
         return SessionKey(self.id, self.tenant)
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON has it; `from_data` reads it."""
+        """Return plain data for JSON; `from_data` reads it."""
         data: dict[str, Any] = json.loads(_text(self))
         return data
 
     @classmethod
     def from_data(cls, data: Any) -> SessionSnapshot:
-        """Raises `SnapshotRefused` if it is none."""
+        """Return the snapshot; raise `SnapshotRefused` if the data is not one."""
         try:
             return _converter().structure(data, cls)
         except Exception as error:  # cattrs' groups, and whatever a field raises
@@ -81,7 +83,8 @@ class SessionSnapshot:
             ) from error
 
     def to_bytes(self, key: Secret | None = None) -> bytes:
-        """As `from_bytes` reads it. ``key`` is what `sessions.key` says."""
+        """Return the bytes that `from_bytes` reads, signed with ``key``
+        (`sessions.key`)."""
         body = _text(self).encode()
         digest = hashlib.sha256(body).hexdigest().encode()
         mac = _NO_MAC if key is None else _mac(key, digest)
@@ -89,11 +92,11 @@ class SessionSnapshot:
 
     @classmethod
     def from_bytes(cls, data: bytes, key: Secret | None = None) -> SessionSnapshot:
-        """What was kept.
+        """Return the snapshot that `to_bytes` made.
 
         Raises:
-          SnapshotRefused: it is no snapshot, one of a newer version, damaged, or, with
-            a ``key``, was not made with it.
+          SnapshotRefused: the bytes are no snapshot, of a newer version or damaged; or,
+            with a ``key``, they were not made with it.
         """
         if len(data) > _MOST_BYTES:
             raise SnapshotRefused(f"the snapshot has more than {_MOST_BYTES} bytes")
@@ -127,7 +130,7 @@ def _mac(key: Secret, digest: bytes) -> bytes:
 
 
 def _first(error: BaseException) -> str:
-    """The innermost of a group of errors, in words."""
+    """Return the innermost error of a group, in words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

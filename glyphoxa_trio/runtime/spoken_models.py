@@ -1,6 +1,6 @@
-"""The speech-to-speech models of a configuration, as their providers take them.
+"""The speech-to-speech models of a configuration, made for their providers.
 
-Providers are imported when the configuration asks for them.
+Providers are imported only when the configuration asks for them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from glyphoxa_trio.providers.s2s import S2S
 
 
 def spoken_model(config: S2SModel, place: str, npc: NpcConfig | None = None) -> S2S:
-    """The model as an NPC wants it, or as it is configured.
+    """Return the model as configured, or with the NPC's own settings.
 
     Raises:
-      ConfigError: for what the model, or its vendor, does not take; with the ``place``.
+      ConfigError: for an option that the model, or its vendor, does not accept; with
+        the ``place``.
     """
     try:
         match config.provider:
@@ -25,10 +26,10 @@ def spoken_model(config: S2SModel, place: str, npc: NpcConfig | None = None) -> 
             case S2SProvider.GEMINI_LIVE:
                 return _gemini(config)
             case None:
-                raise ConfigError(f"there is no provider @ {place}")
+                raise ConfigError(f"name the provider of this model @ {place}")
     except ConfigError:
         raise
-    except ValueError as error:  # an address, a key or an option that cannot be
+    except ValueError as error:  # an invalid address, key or option
         raise ConfigError(f"{error} @ {place}") from None
 
 
@@ -104,6 +105,9 @@ def _in_ms(seconds: float | None) -> int | None:
 
 
 def asked_for(config: S2SModel, npc: NpcConfig) -> object:
-    """What a socket is opened with beside its voice: if it changes, so must the socket.
-    Not the key: that is for the next one."""
+    """Return the settings that a connection is opened with; a change needs a new
+    connection.
+
+    The key is not among them: another key counts for the next connection.
+    """
     return attrs.evolve(config, api_key=None), npc.voice.speed

@@ -1,8 +1,8 @@
-"""What is not fit for people who play: words that nobody would hear, and a stand-in
-that would answer them.
+"""Defects that make a configuration unfit for production, though it can serve.
 
-At a desk that is worth a warning, in production it is an error: `check_production` is
-for whatever starts a service.
+They are words that no player would hear, and an offline stand-in that would answer in
+place of a model. While developing, that is worth a warning; in production it is an
+error: programs that start a service call `check_production`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from .voices import Voices
 
 @attrs.frozen
 class Unready:
-    """One thing of it, and where in the configuration. ``always``: worth a warning
-    outside of production, too."""
+    """One such defect, and its place in the configuration.
+
+    ``always``: it deserves a warning outside of production, too.
+    """
 
     text: str
     place: str
@@ -33,10 +35,10 @@ class Unready:
 def unready(
     config: Config, voices: Voices, stands_in: Callable[[NpcConfig], bool]
 ) -> tuple[Unready, ...]:
-    """All of it.
+    """Return all such defects of a configuration.
 
     Args:
-      stands_in: whether the model of text of that NPC is the offline stand-in.
+      stands_in: returns True if the text model of that NPC is the offline stand-in.
     """
     return tuple(_unready(config, voices, stands_in))
 
@@ -85,10 +87,10 @@ def _quoted(*lines: str) -> str:
 
 
 def check_production(found: tuple[Unready, ...]) -> None:
-    """Whether people may play with that.
+    """Refuse a configuration that is not fit for production.
 
     Raises:
-      ConfigError: with each thing that is not fit for them.
+      ConfigError: with each of the defects.
     """
     if found:
         raise ConfigError(*map(str, found))

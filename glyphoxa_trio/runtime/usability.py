@@ -1,4 +1,4 @@
-"""Which of its tools each NPC can use, and what to tell an operator of the others."""
+"""The tools that each NPC can use, and warnings for an operator about the others."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ def usability_of(
     builtin: Collection[str],
     granted: bool = True,
 ) -> Iterator[Usability]:
-    """A judgement of each tool that each of these NPCs is granted, or of all tools.
+    """Yield a judgement of each tool that each of these NPCs is granted, or of all
+    tools.
 
     Args:
-      approver: somebody can be asked about what is not approved.
+      approver: True if a person can be asked about tools that are not approved.
       builtin: the keys of the tools that the configuration can change under ``tools``.
+      granted: False adds the tools that the NPC is not granted.
     """
     candidates = host.candidates()
     for npc in npcs:
@@ -59,14 +61,17 @@ def usability_of(
 def _place(
     definition: ToolDefinition, config: Config, builtin: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Where the configuration or the ``.mcp.json`` describes a tool; None: nowhere."""
+    """Return the keys under which a tool is configured; None if it is not configured.
+
+    They are in the configuration, or in the ``.mcp.json``.
+    """
     if not definition.external:
         return ("tools", definition.key) if definition.key in builtin else None
     server = definition.group
     if (below := config.mcp.from_mcp_json.get(server)) is not None:
         return MCP_JSON, below, server, "tools", definition.name
     if all(spec.name != server for spec in config.mcp.servers):
-        return None  # one that `Runtime.add_server` added
+        return None  # `Runtime.add_server` added it
     return "mcp", "servers", server, "tools", definition.name
 
 
@@ -75,7 +80,7 @@ def warnings_of(
     judged: Sequence[Usability],
     problems: Sequence[Problem],
 ) -> Iterator[str]:
-    """A warning for each NPC that cannot use any tool, or can never use some."""
+    """Yield a warning for each NPC that cannot use any tool, or can never use some."""
     for npc in npcs:
         own = [x for x in judged if x.npc == npc.name]
         idle = [f"{x.tool}: {x.short}" for x in own if not x.usable]

@@ -1,7 +1,7 @@
-"""What NPCs hear and speak with, as it is configured.
+"""Ears and voices of NPCs: the recognizer, the synthesizer and speech-to-speech models.
 
-Providers are imported when the configuration asks for them. Above 300 lines, because
-what an NPC hears with depends on what it speaks with.
+Providers are imported only when the configuration asks for them. Above 300 lines,
+because an NPC's ears depend on its voice.
 """
 
 from __future__ import annotations
@@ -48,11 +48,16 @@ from .spoken_models import asked_for, spoken_model
 
 @attrs.frozen(kw_only=True)
 class Voices:
-    """One synthesizer and one recognizer for all NPCs, if there are any; and a
-    speech-to-speech model in place of the configured one. ``heard`` is between an NPC
-    and that model; what is known of models that fail is known to all. ``endpointing``
-    is how speech is found here for a model that does not find it, ``minimum`` what an
-    interruption has to be."""
+    """The synthesizer, the recognizer and the speech-to-speech models of all NPCs.
+
+    Args:
+      synthesizer, recognizer: one for all NPCs; None if there is none.
+      s2s: a speech-to-speech model in place of the configured ones.
+      heard: wraps the model of an NPC; a recording listens there.
+      endpointing: finds the start and end of speech for models that do not.
+      minimum: the least speech that counts as an interruption.
+      warn: told of models that fail. Their state is shared by all NPCs.
+    """
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
@@ -72,9 +77,12 @@ class Voices:
         whose: NpcId | None = None,
         chance: Random | None = None,
     ) -> RealtimeConversation | None:
-        """A conversation with the speech-to-speech model, for an NPC that speaks so.
-        ``whose`` it is, and by
-        what ``chance`` it waits after a failure, if it is to be spoken with.
+        """Return a conversation with a speech-to-speech model; None for an NPC of
+        another engine.
+
+        Args:
+          whose: the NPC and its session; None only checks the configuration.
+          chance: the random generator for pauses after failures.
 
         Raises:
           ConfigError: if there is no such model.
@@ -86,8 +94,8 @@ class Voices:
         if model is None:
             if named.provider is None:
                 raise ConfigError(
-                    f"{npc.name!r} has the engine s2s, and there is no model for it"
-                    " @ s2s"
+                    f"{npc.name!r} has the engine s2s, but no speech-to-speech model is"
+                    " configured @ s2s"
                 )
             place = "s2s" if npc.s2s_model is None else f"npcs[{npc.name}].s2s_model"
             model = spoken_model(named, place, npc)
@@ -119,7 +127,8 @@ class Voices:
         of: S2SModel,
         whose: NpcId | None,
     ) -> ModelChoice:
-        """A model that goes on when the first fails, at the rate of its microphone."""
+        """Return the fallback ``at`` that position, at the sample rate of the first
+        model."""
         place = f"s2s.fallbacks[{at}]"
         model = spoken_model(config, place, npc)
         provider = model if whose is None else self.heard(model, whose)
@@ -129,7 +138,7 @@ class Voices:
                 provider = AtRate(provider, rate)
             except AudioError as error:
                 raise ConfigError(f"{error} @ {place}") from None
-        # Vendors do not know each other's voices.
+        # A voice's name means nothing to another vendor.
         voice = config.voice
         if config.provider is of.provider:
             voice = npc.voice.name or voice or of.voice
@@ -140,7 +149,7 @@ class Voices:
         return ModelChoice(candidate, provider, voice, language, name)
 
     def _candidate(self, config: S2SModel, model: S2S) -> ModelCandidate[S2S]:
-        """One for all who have this model."""
+        """Return the shared state of this model: one for all NPCs that have it."""
         for like, candidate in self._candidates:
             if like == config:
                 return candidate
@@ -149,7 +158,7 @@ class Voices:
         return made
 
     def s2s_label(self, config: Config) -> str:
-        """Which speech-to-speech model that is, for people."""
+        """Return the name of the speech-to-speech model, for people."""
         if self.s2s is not None:
             return self.s2s.label
         if config.s2s.provider is None:
@@ -157,7 +166,7 @@ class Voices:
         return spoken_model(config.s2s, "s2s").label
 
     def check(self, config: Config) -> None:
-        """Whether every NPC of it can speak.
+        """Check that every NPC of a configuration can speak.
 
         Raises:
           ConfigError: if one cannot.
@@ -177,7 +186,8 @@ class Voices:
         config: Config,
         warn: Callable[[str], None],
     ) -> MicrophoneInput | None:
-        """A player's microphone in a scene of these NPCs, if anything there hears."""
+        """Return a player's microphone in a scene of these NPCs; None if none of them
+        hears."""
         here, recognized = list(npcs), None
         models = (self.live(npc, config.s2s) for npc in here)
         rates = {
@@ -211,7 +221,7 @@ class Voices:
         )
 
     def ears(self, engine: Engine, warn: Callable[[str], None]) -> OpenEar | None:
-        """What makes the ears of an NPC; None if it has none."""
+        """Return the function that opens an NPC's ears; None if it has none."""
         recognizer = self.recognizer
         if recognizer is None or engine is Engine.S2S:
             return None
@@ -229,7 +239,8 @@ class Voices:
         return open_ear
 
     def model_ears(self, live: RealtimeConversation) -> OpenEar:
-        """What makes the ears of an NPC whose model hears for itself."""
+        """Return the function that opens the ears of an NPC whose model hears by
+        itself."""
 
         def open_ear(npc: Npc, speaker: str) -> MicrophoneInput:
             if live.automatic:
@@ -255,10 +266,11 @@ def voices_of(
     warn: Callable[[str], None] = lambda _: None,
     stack: AsyncExitStack,
 ) -> Voices:
-    """What is given, else what is configured, which is closed by ``stack``.
+    """Return the voices that are given, or else configured; ``stack`` closes the
+    latter.
 
     Raises:
-      ConfigError: if what is configured is not installed, or an NPC has no model.
+      ConfigError: if a configured provider is not installed, or an NPC has no model.
     """
     how = _endpointing(config.turn_taking)
     voices = Voices(
@@ -310,7 +322,7 @@ def _recognizer(
         return None
     from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, installed
 
-    if not installed():  # both find with it where somebody begins and ends to speak
+    if not installed():  # both providers find the start and end of speech with it
         raise ConfigError(
             f"{missing('speech recognition', 'voice')} @ speech.recognition.provider"
         )
@@ -327,7 +339,7 @@ def _recognizer(
             timeout=config.timeout,
             endpointing=how,
         )
-    except ValueError as error:  # phrases without words, a key that no header can hold
+    except ValueError as error:  # phrases without words, or an invalid key
         raise ConfigError(f"{error} @ speech.recognition") from None
     stack.push_async_callback(server.aclose)
     return server

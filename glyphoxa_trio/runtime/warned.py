@@ -1,4 +1,4 @@
-"""What an operator should see of a runtime: kept, and told."""
+"""The warnings of a runtime for its operator: kept, and passed on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _KEPT: Final = 100
 
 @attrs.define(eq=False)
 class Warnings:
-    """The newest last, as many as are of use; each is told once, without secrets.
+    """The last warnings, newest last. Each is passed on once, with secrets removed.
 
     Args:
-      told: what it raises goes to the log.
+      told: called with each; an exception of it goes to the log.
     """
 
     _told: Callable[[ServerWarning], None] | None = None
@@ -31,11 +31,12 @@ class Warnings:
     )
 
     def add(self, warning: ServerWarning) -> None:
+        """Keep a warning and pass it on."""
         warning = attrs.evolve(warning, text=cleaned(warning.text))
         self.kept.append(warning)
         if self._told is not None:
             tell(self._told, warning)
 
     def say(self, text: str, *, server: str = "") -> None:
-        """Of a server, or of ourselves if none is named."""
+        """Warn with a text about a server; without one, about the configuration."""
         self.add(ServerWarning(server=server or OURS, text=text))

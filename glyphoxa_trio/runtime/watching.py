@@ -1,7 +1,7 @@
-"""Telling when files have changed, by looking twice a second.
+"""A watch on files, which looks at them twice a second.
 
-Looking is dull and works everywhere: over network file systems, for editors that
-replace a file instead of writing it, for files that are not there yet.
+Polling works everywhere: on network file systems, with editors that replace a file
+instead of writing it, and for files that do not exist yet.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ async def changes(
 ) -> AsyncGenerator[None]:
     """Yield when any of the files came, went or changed, and has settled since.
 
-    ``files`` is asked each time, in a thread; ``seen`` is what `look` saw before
-    they were read. What changes while the consumer is busy is one change.
+    Changes while the consumer is busy are one change.
+
+    Args:
+      files: returns the files; called each time, in a thread.
+      seen: the result of `look` from before they were read.
+      every: seconds between two looks.
     """
     while True:
         await trio.sleep(every)
         now = await trio.to_thread.run_sync(look, files, abandon_on_cancel=True)
         if now == seen:
             continue
-        for _ in range(_MOST_LOOKS):  # somebody may still be writing
+        for _ in range(_MOST_LOOKS):  # a program may still be writing
             await trio.sleep(every / 4)
             later = await trio.to_thread.run_sync(look, files, abandon_on_cancel=True)
             if later == now:
@@ -46,12 +50,13 @@ async def changes(
 
 
 def files_of(config: object, watch: bool | Sequence[Path]) -> Files | None:
-    """Which files make up ``config``, if they are to be watched.
+    """Return a function for the files that make up ``config``; None if they are not
+    watched.
 
-    Asked anew each time: a ``.mcp.json`` comes and goes.
+    It is called anew each time, because a ``.mcp.json`` may come and go.
 
     Raises:
-      ValueError: if they are, and it is no file.
+      ValueError: if they are to be watched, and ``config`` is no file.
     """
     if not isinstance(watch, bool):
         return lambda: watch
@@ -69,7 +74,7 @@ def files_of(config: object, watch: bool | Sequence[Path]) -> Files | None:
 
 
 def look(files: Files) -> Signature:
-    """What tells one state of the files from another. Blocks on the file system."""
+    """Return a value that differs after any file changed. Does blocking I/O."""
     return tuple(_signature(path) for path in files())
 
 

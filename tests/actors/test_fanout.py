@@ -168,7 +168,7 @@ async def test_its_deadline_cancels_the_work_that_its_jobs_asked_for(
 async def test_foreign_code_that_shields_itself_does_not_hold_it(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    # D3a: the job waits on a flight; the flight may be as deaf as it likes.
+    # D3a: the job waits for a shared task, which may ignore its cancellation.
     flights = SharedTasks(nursery)
 
     async def deaf() -> str:

@@ -1,4 +1,4 @@
-"""An error leaves a resource's block as it is, however many nurseries it passed."""
+"""Single errors leave a block unwrapped, however many nurseries they passed."""
 
 from __future__ import annotations
 

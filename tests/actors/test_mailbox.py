@@ -1,4 +1,4 @@
-"""The mailbox's promises: answers, patience, cancellation, nobody stranded."""
+"""The mailbox's promises: answers, time limits, cancellation, no waiter left behind."""
 
 from __future__ import annotations
 

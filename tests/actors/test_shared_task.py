@@ -1,4 +1,4 @@
-"""Flights: foreign code never holds a caller, and is counted when it lingers.
+"""Shared tasks: foreign code never delays a caller, and is counted when it lingers.
 
 Threads run in real time here, ordered by events; nothing sleeps.
 """
@@ -67,7 +67,7 @@ async def fails_on_the_way_out() -> None:
 
 
 async def ride(flight: SharedTask[Any], patience: float) -> Any:
-    """Wait for the landing as a caller does: at most ``patience`` seconds."""
+    """Wait for the result as a caller does: at most ``patience`` seconds."""
     flight.add_waiter()
     try:
         with trio.move_on_after(patience):
@@ -79,7 +79,7 @@ async def ride(flight: SharedTask[Any], patience: float) -> Any:
 
 @asynccontextmanager
 async def open_flights(**options: Any) -> AsyncGenerator[SharedTasks]:
-    """Flights over a nursery that is cancelled at the end, as a host's is."""
+    """Shared tasks in a nursery that is cancelled at the end, as a host's is."""
     async with trio.open_nursery() as owner:
         yield SharedTasks(owner, **options)
         owner.cancel_scope.cancel()
@@ -109,7 +109,7 @@ async def test_an_exception_of_the_work_belongs_to_its_passengers(
     flights: SharedTasks, autojump_clock: MockClock
 ) -> None:
     flight = flights.start("tool", fail, 0.2)
-    for _ in range(2):  # every passenger gets it, also a late one
+    for _ in range(2):  # every waiter gets it, also a late one
         with pytest.raises(Bug, match="broken"):
             await ride(flight, 60)
     assert isinstance(await flight.settled(), outcome.Error)
@@ -254,7 +254,7 @@ async def test_too_many_strays_refuse_their_key_until_one_ends(
         flights.start("deaf", nap, 1)
     assert flights.statistics().launched == 2
     assert await ride(flights.start("other", nap, 1), 60) == "woke at 2"
-    await trio.sleep(1.25)  # at 3 the first stray ends
+    await trio.sleep(1.25)  # at 3 the first lingering task ends
     assert flights.lingering("deaf") == 1
     assert await ride(flights.start("deaf", nap, 0.5), 60) == "woke at 3.75"
     await trio.sleep(2)
@@ -566,7 +566,7 @@ async def test_a_thread_that_ignores_cancellation_never_holds_the_caller() -> No
             )
             with pytest.raises(TooManyFlights, match="deaf: 2"):
                 flights.start_in_thread("deaf", divmod, 7, 2)
-            # Both seats are taken: the next lands once a stray has ended.
+            # Both threads are busy: the next ends once a lingering task has ended.
             other = flights.start_in_thread("other", divmod, 7, 2)
             await wait_all_tasks_blocked()
             assert not other.done

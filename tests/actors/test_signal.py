@@ -1,4 +1,4 @@
-"""`Signal` against a flag and a list of who waits."""
+"""`Signal` against a flag and a list of the waiters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream: bounded, in order, and nobody waits at it for ever.
+"""Streams: bounded, in order, and without endless waits.
 
 Whoever would wait for ever fails after a minute of virtual time.
 """

@@ -1,4 +1,4 @@
-"""Supervision: typed events in order, growing patience, and an end to it."""
+"""Supervision: typed events in order, growing backoff, and a last restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-"""Every test here is a plain function with an asyncio host of its own: pytest-trio
-sees none of them. Both modes play each scene. Nothing waits for a time to pass; the
-limits only keep a failure from taking for ever.
-"""
+"""Tests of asyncio. Each is a plain function with a loop of its own, which pytest-trio
+ignores. Both modes run each scenario. Nothing waits for a time to pass; the limits only
+keep a failure from taking for ever."""

@@ -1,4 +1,4 @@
-"""What the tests of `glyphoxa_trio.aio` share: hosts, scenes, and what they leave."""
+"""Helpers of the tests of `glyphoxa_trio.aio`: hosts, scenes, and leak checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls, errands and items that cross, in any order of ends: every wait ends, and
+"""Calls in both directions and items, in any order of ends: every wait ends, and
 every result arrives once at most.
 
 The machine drives the loop by hand. After each step it waits for exactly those tasks

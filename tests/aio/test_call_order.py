@@ -1,4 +1,4 @@
-"""Places in a queue, on virtual time."""
+"""Positions in the queue of calls, on virtual time."""
 
 from __future__ import annotations
 

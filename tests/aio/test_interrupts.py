@@ -1,4 +1,4 @@
-"""SIGINT around what must not be interrupted: put off, and never taken away."""
+"""SIGINT during protected calls: delayed, and never lost."""
 
 from __future__ import annotations
 

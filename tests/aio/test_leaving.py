@@ -1,4 +1,4 @@
-"""Every way out of the block: what the asyncio side sees, and that nothing is left.
+"""Every way out of the block: the error that asyncio sees, and that nothing is left.
 
 What is left is looked at after each test, here as everywhere in this folder.
 """

@@ -1,4 +1,4 @@
-"""Sessions from asyncio: tables apart, kept, gone on with, and set aside."""
+"""Sessions from asyncio: separate, kept as snapshots, restored, and set aside."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_one_is_kept_and_gone_on_with(mode: Mode) -> None:
             await one.set_variables({"caller_name": "Dan"})
             kept = (await one.snapshot()).to_bytes()
             again = runtime.session("one", tenant="guild", restore=kept)
-            with pytest.raises(SnapshotRefused, match="is there: end it first"):
+            with pytest.raises(SnapshotRefused, match="exists: end it first"):
                 await hear(again, "Well?")
             await one.end()
             again = runtime.session("one", tenant="guild", restore=kept)
@@ -77,7 +77,7 @@ def test_one_is_kept_and_gone_on_with(mode: Mode) -> None:
             assert "under the mat" in said_in(llm.requests[-1])
             assert await again.variables() == {"caller_name": "Dan"}
             other = runtime.session("one", tenant="thieves", restore=kept)
-            with pytest.raises(SnapshotRefused, match="not of the tenant"):
+            with pytest.raises(SnapshotRefused, match="belongs to another tenant"):
                 await other.cost()
 
     play(main)

@@ -1,4 +1,4 @@
-"""What there is natively there is from asyncio, with the same names and arguments."""
+"""The native interface is there from asyncio, with the same names and arguments."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def test_a_turn_has_one_listener(mode: Mode) -> None:
 
                 first = asyncio.create_task(listen())
                 await asyncio.sleep(0)
-                with pytest.raises(RuntimeError, match="somebody else waits"):
+                with pytest.raises(RuntimeError, match="another task waits"):
                     await anext(turn)
                 first.cancel()
                 await asyncio.gather(first, return_exceptions=True)

@@ -54,7 +54,7 @@ def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
         table.expect("Bo: A word about whisper.")
         table.type("/quit\n")
         assert table.ends() == 0
-    # Kept: for a program without a terminal, and for the next evening.
+    # Kept: for a program without a terminal, and for the next run.
     asked = run("ask", path, "Bo", "whisper", "--tier", "fast")
     assert asked.stdout == "A word about whisper.\n"
     with terminal("play", path, env=apart) as table:

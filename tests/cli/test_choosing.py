@@ -1,4 +1,4 @@
-"""What an answer to a list means."""
+"""The meaning of an answer to a list of choices."""
 
 from __future__ import annotations
 

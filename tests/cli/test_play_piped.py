@@ -1,4 +1,4 @@
-"""``glyphoxa play`` with its lines piped in: the same table, without a terminal."""
+"""``glyphoxa play`` with its lines piped in: the same session, without a terminal."""
 
 from __future__ import annotations
 

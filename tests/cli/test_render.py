@@ -223,12 +223,17 @@ def test_why_says_that_a_turn_was_turned_away() -> None:
         DONE, end=TurnEnd.SHED, timings=Timings(model=0.0, tools=0.0, total=0.0)
     )
     events = [
-        Shed(**OF, reason="8 turns run, and no more than 8 may", speaker="A", text="?"),
+        Shed(
+            **OF,
+            reason="8 turns run, and overload.max_turns allows 8",
+            speaker="A",
+            text="?",
+        ),
         FellBack(**OF, reason=Fallback.OVERLOADED),
         end,
     ]
     assert why_lines(events) == [
-        "turned away: 8 turns run, and no more than 8 may",
+        "turned away: 8 turns run, and overload.max_turns allows 8",
         "a fallback line was said: overloaded",
         "shed: model 0 ms, tools 0 ms, all 0 ms",
     ]

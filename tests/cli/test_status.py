@@ -1,4 +1,4 @@
-"""``glyphoxa status`` and ``reload``: asking a table that is being played at."""
+"""``glyphoxa status`` and ``reload``: requests to a runtime that is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``glyphoxa tools`` and ``calibrate``: the table, and how it gets its figures."""
+"""``glyphoxa tools`` and ``calibrate``: the list of tools, and its figures."""
 
 from __future__ import annotations
 

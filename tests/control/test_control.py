@@ -1,4 +1,4 @@
-"""The door into a running runtime: who may come in, and what they are told.
+"""The control socket of a running runtime: access, and answers.
 
 Real sockets in a folder of the test's own; the one clock that is virtual makes
 idling exact.

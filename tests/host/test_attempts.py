@@ -1,4 +1,4 @@
-"""What an attempt says of its tool, and what that does to the tool's breaker.
+"""Attempts: what each end says about the tool, and its effect on the breaker.
 
 Rows G22, G24; decisions D3a, D6, D7. Virtual time, exact.
 """
@@ -470,7 +470,7 @@ async def test_nothing_departs_past_an_open_breaker(
 async def test_a_trial_that_cannot_depart_leaves_its_place(
     autojump_clock: MockClock,
 ) -> None:
-    # The breaker lets a trial through, two strays of earlier calls do not.
+    # The breaker lets a trial through, two lingering tasks of earlier calls do not.
     patient = Patient()
     async with bench(patient.tool(max_duration=0.3)) as b:
         for n in range(3):

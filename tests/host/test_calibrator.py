@@ -1,4 +1,4 @@
-"""What is measured becomes an estimate, and probes measure without harm.
+"""The calibrator: measurements become an estimate, and probes do no harm.
 
 Rows G21 to G24; decisions D1, D7, D9, D10. Virtual time, exact.
 """

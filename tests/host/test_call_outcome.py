@@ -1,4 +1,4 @@
-"""How each way of ending reads as an `Outcome` (D6): pure, no clock."""
+"""Each way in which a call ends, as an `Outcome` (D6): pure, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that foreign code does can hold a turn: D3a, the heart of it all.
+"""Deadlines: nothing that foreign code does can delay a turn (D3a).
 
 What cooperates badly runs on virtual time and is exact. What sits in a thread
 runs in real time, ordered by events, under an absolute limit.

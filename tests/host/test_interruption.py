@@ -1,4 +1,4 @@
-"""Leaving a fan-out interrupts it; what runs goes by its policy (D12a)."""
+"""Leaving a fan-out interrupts it; running calls follow their policy (D12a)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever tools do and whatever models ask: what a fan-out promises, holds.
+"""Random tools and random calls: the promises of a fan-out hold.
 
 Random tools, calls, grants, tiers, deadlines and interruptions on virtual time.
 D3 to D6, D3a, D12a; rows G17, G26, A38. Each promise is one check below, and each

@@ -371,7 +371,7 @@ async def test_a_server_cannot_pass_its_tool_off_as_the_search(
         assert collision.kept == "catalogue.tool_search"
 
 
-# ------------------------------------------------------------------- the shelf
+# ---------------------------------------------------------------- loaded tools
 
 
 class ShelfMachine(RuleBasedStateMachine):

@@ -1,4 +1,4 @@
-"""One execution for all who ask the same, and a kept result for who asks again.
+"""Shared calls: one execution for equal calls, and a cached result for later ones.
 
 Row G20; decision D11. Virtual time, exact.
 """

@@ -1,4 +1,4 @@
-"""A handler that holds the event loop is named, and refused when it goes on. Issue 13.
+"""Handlers that block the event loop are named, and refused when they go on. Issue 13.
 
 Real clocks, real handlers and a real second thread. Nothing here asserts that anything
 was quick: what is asserted is who is blamed, for what, and for how long at least.

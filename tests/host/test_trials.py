@@ -1,4 +1,4 @@
-"""Tools of which nothing is known, and tools that were slow once, under the clock.
+"""Trial calls of tools without measurements, and of tools that were slow once.
 
 Decisions D1a, D6, D7; rows G16, G22 to G24, G26. Virtual time.
 """
@@ -508,7 +508,7 @@ async def test_the_first_call_in_a_life_may_be_slow(autojump_clock: MockClock) -
 async def test_a_sample_begins_when_the_request_is_sent(
     autojump_clock: MockClock,
 ) -> None:  # G22
-    """Found: waiting for a server that starts was booked as its tool's latency."""
+    """Found: waiting for a server that starts was counted as its tool's latency."""
 
     async def handler(_: Any, context: Any) -> Any:
         await trio.sleep(1.0)  # the server starts

@@ -1,4 +1,4 @@
-"""A server that plays a script, behind the seam where the SDK's sessions are."""
+"""A scripted server, in place of the SDK's sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of this room share: specs of servers, a recorder, dead pids."""
+"""Helpers of the tests of this room: specs of servers, a recorder, dead pids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain(*habits: str, name: str = "plain", **options: Any) -> ServerSpec:
 
 @attrs.define(eq=False)
 class Watcher:
-    """Records what a fleet or a connection tells, and waits for what it should."""
+    """Records the events of a server pool or a connection, and waits for some."""
 
     published: list[tuple[str, ServerState, tuple[Tool, ...]]] = attrs.field(
         factory=list

@@ -1,4 +1,4 @@
-"""Whether a call is sent again, against a scripted server, on virtual time."""
+"""Retries of calls, against a scripted server, on virtual time."""
 
 from __future__ import annotations
 

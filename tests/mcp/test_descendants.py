@@ -1,4 +1,4 @@
-"""Who came of a process is found and ended, however it tried to get away."""
+"""Descendants of a process are found and ended, however they tried to escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources of servers, as two tools more (N1): real processes, both eras.
+"""The resources of servers, as two more tools (N1): real processes, all protocols.
 
 Rows N1 and D18. Every wait has an end; what a server was asked, it says on stderr.
 """

@@ -614,7 +614,7 @@ async def test_a_result_that_breaks_the_protocol_is_refused(
             r'\$\.gold: expected integer, got "three"',
         ),
         ({"structuredContent": {}}, r'\$: missing "gold"'),
-        ({}, "lacks the structured content"),
+        ({}, "it has no structured content"),
         ({"isError": True}, None),
     ],
 )

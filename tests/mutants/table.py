@@ -787,8 +787,8 @@ MUTANTS: Final = (
     Mutant(
         "a session that has ended is spoken to",
         "runtime/session_registry.py",
-        "        table.check()\n        # By the name",
-        "        # By the name",
+        "        table.check()\n        # The exact name",
+        "        # The exact name",
         "a session that has ended answers nobody",
         SESSIONS,
     ),
@@ -832,7 +832,7 @@ MUTANTS: Final = (
         "only what was played was heard",
         "tests/npc/test_listener.py",
     ),
-    # --------------------------------------------------- connection and fleet
+    # --------------------------------------------- connection and server pool
     Mutant(
         "a write is sent again when its answer is lost",
         "mcp/calls.py",
@@ -871,7 +871,7 @@ MUTANTS: Final = (
         "the tools of a server that was taken away are gone",
         "tests/mcp/test_server_pool.py",
     ),
-    # ------------------------------------------------------------- generations
+    # ----------------------------------------------------------- config reload
     Mutant(
         "a reload does not wait for those who talk",
         "runtime/config_reload.py",
@@ -1176,7 +1176,7 @@ MUTANTS: Final = (
     Mutant(
         "a result that comes together with a cancellation is lost",
         "aio/call.py",
-        "                if self._found is not None:  # it came between the two\n",
+        "                if self._found is not None:  # it ended between the two\n",
         "                if False:\n",
         "every wait of asyncio for trio ends",
         CROSSINGS,
@@ -1184,7 +1184,8 @@ MUTANTS: Final = (
     Mutant(
         "whoever is cancelled does not wait for the end of the work",
         "aio/call.py",
-        "            await outlast(self.ended)  # and raise the first, not the last\n",
+        "            await outlast(self.ended)"
+        "  # then raise the first cancellation, not the last\n",
         "",
         "nothing runs for a task that was cancelled",
         CROSSINGS,

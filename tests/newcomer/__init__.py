@@ -1,1 +1,1 @@
-"""A stranger's evening: other people's servers, and nothing arranged for them."""
+"""A newcomer's first use: other people's servers, and nothing arranged for them."""

@@ -1,4 +1,4 @@
-"""A model that looks around and runs errands, and remembers what it was shown.
+"""A model that looks around and calls tools, and remembers what it was shown.
 
 It does what a language model would: it calls what it is shown, looks for the rest with
 ``tool_search``, and answers when it has what it wants.

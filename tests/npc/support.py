@@ -1,4 +1,4 @@
-"""A table to test NPCs at: a real host, a real session, and a model with a script.
+"""A runtime to test NPCs in: a real host, a real session, and a scripted model.
 
 A reply of the model is a list of steps: a number is a pause in seconds, text a
 piece of the answer, a `ToolCall` a call, an exception is raised, `HANG` is

@@ -1,4 +1,4 @@
-"""Whether a sound is an interruption: the state, step by step and at random."""
+"""Sounds that may be interruptions: the state, step by step and at random."""
 
 from __future__ import annotations
 

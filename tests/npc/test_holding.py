@@ -1,4 +1,4 @@
-"""Whoever makes a sound while an NPC speaks: it holds still until it is known what that
+"""Sounds while an NPC speaks: it pauses until it is known what that
 was, and a cough costs nothing. Virtual time, exact.
 
 The synthesizer says ten letters a second, and the listener plays them as fast.

@@ -1,4 +1,4 @@
-"""Hooks that add to the prompt of a turn: in time or not at all."""
+"""Providers of context that add to the prompt of a turn: in time or not at all."""
 
 from __future__ import annotations
 

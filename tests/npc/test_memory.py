@@ -1,4 +1,4 @@
-"""What an NPC keeps from turn to turn, against the dumbest model of it."""
+"""The memory of an NPC from turn to turn, against the simplest model of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others say in an NPC's hearing: known in its next turn, and bounded."""
+"""Overheard words: known to the NPC in its next turn, and bounded."""
 
 from __future__ import annotations
 

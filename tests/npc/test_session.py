@@ -1,4 +1,4 @@
-"""Whose turn it is, in which tier, and that every one of them ends."""
+"""Turns of a session: their order, their tiers, and that each of them ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words were heard of what was said aloud: the rule of `aloud`, case by case."""
+"""The words of spoken audio that were heard: the rule of `spoken_audio`, by case."""
 
 from __future__ import annotations
 

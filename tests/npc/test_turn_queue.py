@@ -1,4 +1,4 @@
-"""Whose turn it is and who waits, against the dumbest model of it."""
+"""The queue of turns in a scene, against the simplest model of it."""
 
 from __future__ import annotations
 

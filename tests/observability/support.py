@@ -1,4 +1,4 @@
-"""What the tests of this room share: outputs that can be looked at, a runtime."""
+"""Helpers of the tests of this room: outputs that can be inspected, a runtime."""
 
 from __future__ import annotations
 

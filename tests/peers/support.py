@@ -1,4 +1,4 @@
-"""What the tests of this folder share: specs of the peers, and a table to use them.
+"""Helpers of the tests of this folder: specs of the peers, and a runtime to use them.
 
 Each test has an absolute end, and `at_the_table` itself sees to it that no
 process of a server outlives the runtime.

@@ -1,4 +1,4 @@
-"""Which model of a chain answers, and when. Times are virtual and exact.
+"""Chains of models: the one that answers, and when. Times are virtual and exact.
 
 A model is a list of replies, one for each round that it is asked: a number of seconds
 until it answers, `HANG`, or an error and the seconds until then.

@@ -1,4 +1,4 @@
-"""Where somebody begins and ends to speak: frame by frame, and with real noises."""
+"""The start and end of speech: frame by frame, and with real noises."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a table really sounds like: music, typing, hum, noise and a crowd are nobody who
-speaks, and who does is found in all of it. With silero's detector behind the first."""
+"""Noises of a real room: music, typing, hum, noise and a crowd are not taken for
+speech, and speech is found in all of them. With silero's detector behind the first."""
 
 from __future__ import annotations
 

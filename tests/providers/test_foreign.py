@@ -1,4 +1,4 @@
-"""A link that somebody else wrote holds no turn, whatever it shields itself from."""
+"""Models of an embedder delay no turn, whatever they shield themselves from."""
 
 from __future__ import annotations
 

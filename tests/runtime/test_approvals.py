@@ -1,4 +1,4 @@
-"""A tool that was approved in one run and is another in the next. Real servers."""
+"""Tools that were approved in one run and changed before the next. Real servers."""
 
 from __future__ import annotations
 

@@ -98,13 +98,13 @@ async def test_full_collections_are_kept_away_before_any_server_starts(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[object] = []
-    fleet = vars(wiring)["open_fleet"]
+    original = vars(wiring)["open_server_pool"]
 
-    def open_fleet(*args: Any, **more: Any) -> Any:
+    def open_server_pool(*args: Any, **more: Any) -> Any:
         seen.append(gc.get_threshold())
-        return fleet(*args, **more)
+        return original(*args, **more)
 
-    monkeypatch.setattr(wiring, "open_fleet", open_fleet)
+    monkeypatch.setattr(wiring, "open_server_pool", open_server_pool)
     async with open_runtime(CONFIG, llm=ScriptedLLM([]), collector="settle"):
         pass
     assert seen == [SETTLED]

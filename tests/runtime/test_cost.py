@@ -1,4 +1,4 @@
-"""Ceilings of a runtime: whom they turn away, what an operator sees, and reloads."""
+"""Cost limits of a runtime: refused turns, what an operator sees, and reloads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A fault of ours in an actor: whoever asked hears of it with its cause, the turn that
-it costs says so, the operator sees the traceback, and everything goes on."""
+"""Bugs of ours in an actor: the caller gets an error with its cause, the turn that it
+costs says so, the operator sees the traceback, and everything goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program hands to `open_runtime`: mistakes are named before anything runs."""
+"""Arguments of `open_runtime`: mistakes are named before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NPCs are granted, against what there is (D13, D14). Pure: nothing runs."""
+"""Grants of NPCs, against the tools that exist (D13, D14). Pure: nothing runs."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def config(**npc: Any) -> Config:
 
 MISSPELT = config(greeting="Hail, {caler_name}!")
 SAID = (
-    "nothing gives {caler_name} a value unless Npc.set_variables does, so it stays as it is"
-    " written: did you mean {caller_name}? Else put it into template_defaults"
+    "nothing gives {caler_name} a value unless Npc.set_variables does, so it stays as"
+    " it is written: did you mean {caller_name}? Else put it into template_defaults"
     " @ npcs[Bo].greeting"
 )
 
@@ -60,8 +60,8 @@ def test_a_variable_that_nobody_knows_is_named_once_with_its_place(where: str) -
     chosen = config(**{where: ("Knows {dragon}.", "Fears {dragon}.")})
     (said,) = idle_keys(chosen)
     assert said == (
-        "nothing gives {dragon} a value unless Npc.set_variables does, so it stays as it is"
-        f" written: put it into template_defaults @ npcs[Bo].{where}"
+        "nothing gives {dragon} a value unless Npc.set_variables does, so it stays as"
+        f" it is written: put it into template_defaults @ npcs[Bo].{where}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a runtime keeps what it measures, and under which environment. G25, D10."""
+"""Measurements of a runtime: where they are kept, and by environment. G25, D10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Music in a runtime: played here by mpv, or by whoever embeds it, as events. G12."""
+"""Music in a runtime: played here by mpv, or by the embedder, from events. G12."""
 
 from __future__ import annotations
 

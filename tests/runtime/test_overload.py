@@ -1,4 +1,4 @@
-"""Who may still begin a turn: the rule, without a loop or a clock."""
+"""Overload: the rule that refuses turns, without a loop or a clock."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_number_of_turns_that_is_configured_holds_however_well_it_goes() -> No
     rule = overload(max_turns=3)
     feed(rule, 0.0, 10, running=3)
     assert rule.refusal(2) == ""
-    assert rule.refusal(3) == "3 turns run, and no more than 3 may"
+    assert rule.refusal(3) == "3 turns run, and overload.max_turns allows 3"
     assert rule.shedding
     assert rule.refusal(2) == ""  # at once, when one has ended
 

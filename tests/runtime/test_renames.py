@@ -1,4 +1,4 @@
-"""A server that renames its tools for ever leaves nothing behind."""
+"""Servers that keep renaming their tools leave nothing behind."""
 
 from __future__ import annotations
 

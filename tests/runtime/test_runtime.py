@@ -1,4 +1,4 @@
-"""`open_runtime` as an embedder has it: everything wired, servers as processes."""
+"""`open_runtime` as an embedder uses it: everything wired, servers as processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tier selector listens for, from a configuration (G18, G19)."""
+"""The vocabulary of the tier selector, from a configuration (G18, G19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: many tables over the same characters, and none hears of another."""
+"""Sessions: many over the same characters, and none knows of another."""
 
 from __future__ import annotations
 
@@ -329,7 +329,9 @@ async def test_variables_of_a_session_that_is_there_are_not_changed_in_passing()
         runtime.session("one", variables={"caller_name": "Ann"})
         runtime.session("one", variables={"caller_name": "Ann"})
         runtime.session("one")
-        with pytest.raises(ValueError, match="the session one is there already"):
+        with pytest.raises(
+            ValueError, match="the session one exists with other variables"
+        ):
             runtime.session("one", variables={"caller_name": "Eve"})
 
 

@@ -1,6 +1,6 @@
 """Sessions that are kept: as bytes, or set aside because too many are open.
 
-Whoever speaks to one must notice nothing. So the same evening is played twice, once
+Its holder must notice nothing. So the same scenario is played twice, once
 with room for everybody and once with room for one, and both have to be the same in all
 that a model is told and in every event.
 """
@@ -129,7 +129,7 @@ Between = Callable[[Runtime, Session], Any]
 
 
 async def take(step: tuple[str, str], session: Session, npc: Npc) -> None:
-    """One step of an evening, to its end."""
+    """Run one step of a scenario, to its end."""
     what, text = step
     match what:
         case "say":
@@ -536,10 +536,10 @@ async def test_a_snapshot_of_others_is_refused(autojump_clock: MockClock) -> Non
     data, config = await kept_session()
     async with open_runtime(config, llm=ScriptedLLM(play)) as runtime:
         for tenant in (None, "thieves"):
-            with pytest.raises(SnapshotRefused, match="not of the tenant"):
+            with pytest.raises(SnapshotRefused, match="belongs to another tenant"):
                 runtime.session("one", tenant=tenant, restore=data)
         first = runtime.session("one", tenant="guild", restore=data)
-        with pytest.raises(SnapshotRefused, match="guild/one is there: end it first"):
+        with pytest.raises(SnapshotRefused, match="guild/one exists: end it first"):
             runtime.session("one", tenant="guild", restore=data)
         assert (await hear(first, "hello")).turn == 2
     other = attrs.evolve(config, sessions=SessionsConfig(key=Secret("another")))
@@ -584,7 +584,7 @@ async def test_a_full_store_ends_nothing(autojump_clock: MockClock) -> None:
     ) as runtime:
         await hear(runtime.session("one"), "hello")
         await hear(runtime.session("two"), "hello")
-        with pytest.raises(StoreFull, match="1 sessions are at rest"):
+        with pytest.raises(StoreFull, match="1 sessions are set aside"):
             runtime.session("three")
         assert (await hear(runtime.session("two"), "hello")).turn == 2
         await runtime.session("one").end()
@@ -680,13 +680,13 @@ async def test_a_store_that_hangs_holds_nobody_up_for_long(
         runtime.session("two")
         store.seconds = 1e9
         began = trio.current_time()
-        with pytest.raises(SnapshotRefused, match="is not found: TooSlowError"):
+        with pytest.raises(SnapshotRefused, match="its store failed: TooSlowError"):
             await one.snapshot()
         async with one:  # leaving it is shielded
             pass
         assert trio.current_time() - began == 20.0
         assert [x.text for x in runtime.warnings] == [
-            "the session one is not forgotten: TooSlowError: "
+            "the store of sessions did not drop one: TooSlowError: "
         ]
 
 
@@ -710,7 +710,7 @@ async def test_a_store_that_takes_nothing_ends_nothing(
     ("spoil", "error", "said"),
     [
         ({"seconds": 60.0}, DeadlineExceeded, "not awake within 5"),
-        ({"lost": True}, SnapshotRefused, "was kept, and is lost"),
+        ({"lost": True}, SnapshotRefused, "its store has lost it"),
         ({"error": OSError("disk on fire")}, SnapshotRefused, "disk on fire"),
     ],
 )

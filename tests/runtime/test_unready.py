@@ -1,4 +1,4 @@
-"""What is not fit for people who play, as whoever starts a service asks for it."""
+"""Defects that make a configuration unfit for production, as a service checks them."""
 
 from __future__ import annotations
 

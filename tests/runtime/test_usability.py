@@ -1,4 +1,4 @@
-"""What an NPC cannot use, and that each remedy is true when it is followed.
+"""Tools that an NPC cannot use, and that each remedy works when it is followed.
 
 Each case is a configuration as a file with a server of its own process. Everything
 that the judge says is to be done is done: the file is edited, the command is run. Then

@@ -1,4 +1,4 @@
-"""Speech through a whole runtime: what is configured, and what an embedder brings."""
+"""Speech through a whole runtime: configured providers, and an embedder's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of tools that run as flights: limits, handlers that resist, threads, bugs.
+"""Calls of tools that run as shared tasks: limits, handlers that resist, threads, bugs.
 
 Virtual time, exact, but for the handlers that need threads.
 """

@@ -1,4 +1,4 @@
-"""``make replays``: many random evenings, recorded and played again, to the byte.
+"""``make replays``: many random scenarios, recorded and replayed, to the byte.
 
     python -m tests.simulation.replays [NUMBER] [SEED]
 

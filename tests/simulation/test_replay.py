@@ -392,7 +392,7 @@ def crowded_session(seed: int) -> bytes:
 
 
 @settings(
-    max_examples=settings().max_examples // 4,  # each of them fills a whole evening
+    max_examples=settings().max_examples // 4,  # each of them is a whole scenario
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.integers(0, 2**32))

@@ -1,4 +1,4 @@
-"""What the monitor asks of consent and of trials, on evenings made for it.
+"""The monitor's rules of consent and of trial calls, on scenarios made for them.
 
 Each of these breaks a promise when the line of the product that keeps it is taken out.
 """

@@ -1,4 +1,4 @@
-"""Whatever a table is like, and whatever its evening: what a runtime promises, holds.
+"""Random configurations and random scenarios: the promises of a runtime hold.
 
 Random catalogues, grants, tiers, servers and models, speakers who interrupt each
 other, reloads, elevations, approvals, on virtual time, under the whole production
@@ -21,7 +21,7 @@ from glyphoxa_trio.simulation.plans import RehearsalPlan, rehearse
 from glyphoxa_trio.simulation.plans_random import plans
 from glyphoxa_trio.simulation.promises.monitor import Monitor
 
-# A plan with two configurations and a long evening fills pages.
+# A plan with two configurations and a long scenario fills pages.
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 

@@ -1,4 +1,4 @@
-"""What a model is told that nobody has said to it: how calls ended that went on, what
+"""Facts that a model is told but no player said: how calls ended that went on, what
 holds at the moment, what others said. Spoken turns of every model, in virtual time.
 """
 

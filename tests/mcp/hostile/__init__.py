@@ -1,4 +1,4 @@
-"""What users see of servers that are bad to them."""
+"""Hostile servers, and what users see of them."""
 
 import pytest
 

@@ -2,7 +2,7 @@
 
 One line for each: how late the calls of the good server were by our doing (p50, p99,
 the worst, in ms, above the median of a control run), how long they took, the worst
-lateness of an idle process meanwhile, by how much a call of the bad server exceeded its
+loop lag of an idle process meanwhile, by how much a call of the bad server exceeded its
 limit, and the memory above the control's. A line that misses a bound ends in ``MISSED``
 and is run once more before it counts. Then the program is told to end beside each of
 them; see `signals`. The exit status is 1 if something is left.

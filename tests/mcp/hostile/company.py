@@ -59,7 +59,7 @@ class Seen:
     warnings: list[str] = attrs.field(factory=list)
     memory: float = 0.0
     closing: float = 0.0
-    bare: float = 0.0  # the worst lateness of an idle process meanwhile
+    bare: float = 0.0  # the worst loop lag of an idle process meanwhile
 
 
 async def watch(seconds: float, cases: list[Case]) -> Seen:

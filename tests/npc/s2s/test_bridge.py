@@ -1,4 +1,4 @@
-"""The bridge by itself: an embedder's conversation, without an NPC (G35)."""
+"""A realtime conversation by itself: an embedder's, without an NPC (G35)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a conversation, against the dumbest model of it: whatever a server
+"""Random realtime conversations, against the simplest model of one: whatever a server
 says and whoever speaks, in any order, and wherever sockets open and close.
 
 The vendor is drawn, and it is no vendor's: nothing here is legal but by chance.

@@ -1,4 +1,4 @@
-"""A model that is told when somebody speaks: a cough is none of its business. Virtual
+"""Speech that is reported to a model, and coughs, which are not. Virtual
 time, the runtime's own ear, and a server that a test plays."""
 
 from __future__ import annotations

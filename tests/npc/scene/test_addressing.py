@@ -1,4 +1,4 @@
-"""Who is meant: the rules, one after the other, and that they never fail."""
+"""Addressing in a scene: the rules, one after the other, and that they never fail."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Evenings in which anything happens, against what must always hold.
+"""Random scenarios of a scene, against its invariants.
 
-An evening is a list of deeds and a seed: of the order of tasks, and of what models do.
+A scenario is a list of actions and a seed: of the order of tasks, and of the models.
 It is played on virtual time with the production code, and looked through afterwards.
 """
 

@@ -1,4 +1,4 @@
-"""Sessions in which anything happens, against what must always hold.
+"""Random scenarios of HTTP sessions, against their invariants.
 
 An hour is a list of deeds of three clients and a seed of the order of tasks; it is
 played on virtual time. Every request has at most one answer, however often its client
