@@ -67,16 +67,16 @@ class Session:
     """
 
     _bridge: LoopBridge
-    _table: LazySession
+    _lazy: LazySession
 
     @property
     def id(self) -> str:
-        return self._table.key.id
+        return self._lazy.key.id
 
     @property
     def tenant(self) -> str:
         """The owner of the session; "" if none was given."""
-        return self._table.key.tenant
+        return self._lazy.key.tenant
 
     def npc(self, name: str) -> Npc:
         """Return this session's NPC of that name, or of that unique beginning of a
@@ -87,9 +87,9 @@ class Session:
         Raises:
           UnknownNpc: with the nearest names.
         """
-        config = find_npc(self._table.runtime.config, name)
-        find = partial(self._table.npc, config.name)
-        return Npc(config, self._bridge, find, self._table.key)
+        config = find_npc(self._lazy.runtime.config, name)
+        find = partial(self._lazy.npc, config.name)
+        return Npc(config, self._bridge, find, self._lazy.key)
 
     def scene(self, *npcs: str) -> Scene:
         """Return a scene of several NPCs of this session: the named ones, or all.
@@ -100,8 +100,8 @@ class Session:
           UnknownNpc: with the nearest names.
         """
         names = frozenset(self.npc(name).name for name in npcs)
-        find = partial(self._table.scene, *npcs)
-        return Scene(self._bridge, names, find, self._table.key)
+        find = partial(self._lazy.scene, *npcs)
+        return Scene(self._bridge, names, find, self._lazy.key)
 
     async def variables(self) -> Mapping[str, str | None]:
         """Return the values of template variables, for prompts and greetings."""
@@ -152,12 +152,12 @@ class Session:
 
     async def _do(self, do: Callable[[NativeSession], R]) -> R:
         async def done() -> R:
-            return do(self._table())
+            return do(self._lazy())
 
         return await self._bridge.ask(done)
 
     async def _ask(self, ask: Callable[[NativeSession], Awaitable[R]]) -> R:
         async def asked() -> R:
-            return await ask(self._table())
+            return await ask(self._lazy())
 
         return await self._bridge.ask(asked)

@@ -95,21 +95,21 @@ class IdleSessions:
     """
 
     _store: SessionStore
-    _tables: SessionStates
+    _states: SessionStates
     _costs: Costs
     _run: str
     _secret: Callable[[], Secret | None]
     _warn: Callable[[str], None]
 
-    async def snapshot(self, table: SessionState) -> SessionSnapshot:
+    async def snapshot(self, state: SessionState) -> SessionSnapshot:
         """Return a snapshot of the session as it is now.
 
         Raises:
           SessionEnded: the session has ended.
           SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
-        table.check()
-        return await self._kept(table) if table.resting else self._taken(table)
+        state.check()
+        return await self._kept(state) if state.resting else self._taken(state)
 
     def admit(self, given: SessionSnapshot | bytes, key: SessionKey) -> SessionSnapshot:
         """Return a snapshot that a session of that key may be restored from.
@@ -132,34 +132,34 @@ class IdleSessions:
         npcs = {name: npc.on_clock(later) for name, npc in given.npcs.items()}
         return attrs.evolve(given, run=self._run, npcs=npcs)
 
-    def restore(self, table: SessionState, kept: SessionSnapshot) -> None:
+    def restore(self, state: SessionState, kept: SessionSnapshot) -> None:
         """Restore a session, in which nothing has happened yet, from a snapshot."""
-        table.restore(kept.variables, kept.npcs, kept.scenes)
+        state.restore(kept.variables, kept.npcs, kept.scenes)
         for name, npc in kept.npcs.items():
-            self._costs.restore(table.key.npc(name), npc.spent)
+            self._costs.restore(state.key.npc(name), npc.spent)
 
-    def rest(self, table: SessionState) -> bool:
+    def rest(self, state: SessionState) -> bool:
         """Set a session aside; return False, and leave it, if it is not idle.
 
         Raises:
           StoreFull: the store has no room, or failed.
         """
-        if not table.idle:
+        if not state.idle:
             return False
         secret = self._secret()
-        kept = self._taken(table).to_bytes(secret)
+        kept = self._taken(state).to_bytes(secret)
         try:
-            self._store.put(table.key, kept)
+            self._store.put(state.key, kept)
         except StoreFull:
             raise
         except Exception as error:  # border: a store is foreign code
-            why = f"the session {table.key} cannot be set aside: {said(error)}"
+            why = f"the session {state.key} cannot be set aside: {said(error)}"
             raise StoreFull(why) from error
-        table.rest(self._costs.of(table.key), secret)
-        self._costs.forget(table.key)
+        state.rest(self._costs.of(state.key), secret)
+        self._costs.forget(state.key)
         return True
 
-    async def wake(self, table: SessionState) -> None:
+    async def wake(self, state: SessionState) -> None:
         """Bring a session back, if it is set aside.
 
         Raises:
@@ -168,62 +168,62 @@ class IdleSessions:
           StoreFull: nor is there room in the store for one.
           SnapshotRefused: the stored snapshot is lost.
         """
-        if (waking := table.waking) is None:
+        if (waking := state.waking) is None:
             return
         async with waking:
-            table.check()
-            if table.resting:
-                kept = await self._kept(table)
-                table.check()
-                self._tables.wake(table)
-                self.restore(table, kept)
-                with table.held():  # else the next snapshot put there would be dropped
-                    await self.forget(table)
+            state.check()
+            if state.resting:
+                kept = await self._kept(state)
+                state.check()
+                self._states.wake(state)
+                self.restore(state, kept)
+                with state.held():  # else the next snapshot put there would be dropped
+                    await self.forget(state)
 
-    async def forget(self, table: SessionState) -> None:
+    async def forget(self, state: SessionState) -> None:
         """Have the store drop the session's snapshot; a failure is a warning."""
         try:
             with trio.fail_after(_PATIENCE):
-                await self._store.forget(table.key)
+                await self._store.forget(state.key)
         except Exception as error:  # border: a store is foreign code
-            self._warn(f"the store of sessions did not drop {table.key}: {said(error)}")
+            self._warn(f"the store of sessions did not drop {state.key}: {said(error)}")
 
-    def cost(self, table: SessionState) -> Spent:
+    def cost(self, state: SessionState) -> Spent:
         """Return what models have taken in the session since it began."""
-        return table.spent if table.resting else self._costs.of(table.key)
+        return state.spent if state.resting else self._costs.of(state.key)
 
-    def _taken(self, table: SessionState) -> SessionSnapshot:
+    def _taken(self, state: SessionState) -> SessionSnapshot:
         """Return a snapshot of a session that is open."""
         costs = self._costs
         seats = {
             name: attrs.evolve(seat.memory.snapshot(), spent=costs.part(seat.memory.id))
-            for name, seat in table.seats.items()
+            for name, seat in state.seats.items()
         }
-        scenes = {names: stage.snapshot(names) for names, stage in table.stages.items()}
+        scenes = {names: stage.snapshot(names) for names, stage in state.stages.items()}
         return SessionSnapshot(
-            id=table.key.id,
-            tenant=table.key.tenant,
-            variables=dict(table.variables),
+            id=state.key.id,
+            tenant=state.key.tenant,
+            variables=dict(state.variables),
             taken_at=time.time(),
             run=self._run,
             clock=trio.current_time(),
-            npcs={**table.kept, **seats},
-            scenes=tuple({**table.kept_scenes, **scenes}.values()),
+            npcs={**state.kept, **seats},
+            scenes=tuple({**state.kept_scenes, **scenes}.values()),
         )
 
-    async def _kept(self, table: SessionState) -> SessionSnapshot:
+    async def _kept(self, state: SessionState) -> SessionSnapshot:
         """Return the stored snapshot of a session that is set aside."""
         data: bytes | None = None
         try:
             with trio.fail_after(_PATIENCE):
-                data = await self._store.get(table.key)
+                data = await self._store.get(state.key)
         except Exception as error:  # border: a store is foreign code
             raise SnapshotRefused(
-                f"the session {table.key} was set aside, and its store failed:"
+                f"the session {state.key} was set aside, and its store failed:"
                 f" {said(error)}"
             ) from error
         if data is None:
             raise SnapshotRefused(
-                f"the session {table.key} was set aside, and its store has lost it"
+                f"the session {state.key} was set aside, and its store has lost it"
             )
-        return SessionSnapshot.from_bytes(data, table.secret)
+        return SessionSnapshot.from_bytes(data, state.secret)

@@ -252,30 +252,30 @@ class Runtime:
         check_values(variables or {})
         known = {x: None if y is None else str(y) for x, y in (variables or {}).items()}
         key = SessionKey(id, tenant or "")
-        begins = self._cast.tables.get(key) is None
+        begins = self._cast.states.get(key) is None
         kept = None
         if restore is not None:
             if not begins:
                 raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
-        table = self._cast.tables.sit(key, known)
+        state = self._cast.states.sit(key, known)
         if kept is not None:
-            self._cast.resting.restore(table, kept)
+            self._cast.resting.restore(state, kept)
             self._hooks.restored(key, kept)
-            table.set_variables(known)
+            state.set_variables(known)
         if begins and known:
             self._hooks.knows(key, known)
-        return Session(table, self._cast, self._hooks)
+        return Session(state, self._cast, self._hooks)
 
     @property
     def sessions(self) -> tuple[SessionKey, ...]:
         """The sessions that are open and not set aside, in the order of last use."""
-        return tuple(table.key for table in self._cast.tables.open)
+        return tuple(state.key for state in self._cast.states.open)
 
     @property
     def set_aside(self) -> int:
         """The number of sessions that are set aside until they are used again."""
-        return self._cast.tables.resting
+        return self._cast.states.resting
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:

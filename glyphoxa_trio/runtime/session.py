@@ -40,33 +40,33 @@ class Session:
     `set_variables` and `snapshot` raise `SessionEnded`.
     """
 
-    _table: SessionState
+    _state: SessionState
     _cast: SessionRegistry
     _hooks: Hooks = attrs.field(repr=False)
 
     @property
     def id(self) -> str:
-        return self._table.key.id
+        return self._state.key.id
 
     @property
     def tenant(self) -> str:
         """The owner of the session; "" if none was given."""
-        return self._table.key.tenant
+        return self._state.key.tenant
 
     @property
     def variables(self) -> Mapping[str, str | None]:
         """The values of template variables, for prompts and greetings."""
-        return dict(self._table.variables)
+        return dict(self._state.variables)
 
     @property
     def cost(self) -> Spent:
         """The tokens and costs of models in this session since it began."""
-        return self._cast.resting.cost(self._table)
+        return self._cast.resting.cost(self._state)
 
     @property
     def ended(self) -> bool:
         """True once the session has ended."""
-        return self._table.ended
+        return self._state.ended
 
     def npc(self, name: str) -> Npc:
         """Return this session's NPC of that name, or of that unique beginning of a
@@ -76,7 +76,7 @@ class Session:
           UnknownNpc: with the nearest names.
           SessionEnded: if the session has ended.
         """
-        return self._hooks.npc(self._cast.npc(name, self._table))
+        return self._hooks.npc(self._cast.npc(name, self._state))
 
     def scene(self, *npcs: str) -> Scene:
         """Return a scene of several NPCs of this session: the named ones, or all.
@@ -88,7 +88,7 @@ class Session:
           SessionEnded: if the session has ended.
         """
         names = tuple(sorted({self.npc(name).name for name in npcs}))
-        return self._cast.scene(names, self.npc, self._table)
+        return self._cast.scene(names, self.npc, self._state)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
         """Set template variables for all NPCs of this session, as `Npc.set_variables`
@@ -100,15 +100,15 @@ class Session:
           SessionEnded: if the session has ended.
         """
         check_values(values)
-        await self._cast.resting.wake(self._table)
+        await self._cast.resting.wake(self._state)
         texts = {x: None if y is None else str(y) for x, y in values.items()}
-        table = self._table
-        table.check()
-        with table.held(), lone_errors():
-            table.set_variables(texts)
-            self._hooks.knows(table.key, texts, tuple(table.kept))
+        state = self._state
+        state.check()
+        with state.held(), lone_errors():
+            state.set_variables(texts)
+            self._hooks.knows(state.key, texts, tuple(state.kept))
             async with trio.open_nursery() as nursery:
-                for seat in list(table.seats.values()):
+                for seat in list(state.seats.values()):
                     nursery.start_soon(self._hooks.npc(seat.npc).set_variables, texts)
 
     introduce = renamed_method("introduce", "set_variables")
@@ -126,7 +126,7 @@ class Session:
           SessionEnded: if the session has ended.
           SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
-        return await self._cast.resting.snapshot(self._table)
+        return await self._cast.resting.snapshot(self._state)
 
     async def end(self) -> None:
         """End the session: interrupt whatever runs or waits in it.
@@ -134,9 +134,9 @@ class Session:
         A tool call that only reads is cancelled. One that has side effects runs to its
         end, and its result is dropped. Returns when the turns are over.
         """
-        if not self._table.ended:
-            await self._hooks.ending(self._table.key)
-            await self._cast.end(self._table)
+        if not self._state.ended:
+            await self._hooks.ending(self._state.key)
+            await self._cast.end(self._state)
 
     async def __aenter__(self) -> Self:
         return self

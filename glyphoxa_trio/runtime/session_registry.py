@@ -131,7 +131,7 @@ class SessionRegistry:
     left: Callable[[SessionKey], None]
     _borrow: Borrow
     services: Services = attrs.field(init=False)
-    tables: SessionStates = attrs.field(init=False)
+    states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
 
@@ -145,45 +145,45 @@ class SessionRegistry:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        self.tables = SessionStates(lambda: self.config.sessions.most, self._rest)
+        self.states = SessionStates(lambda: self.config.sessions.most, self._rest)
         self.services = self._borrow(
-            selector=selector, links=self._links, used=self.tables.used
+            selector=selector, links=self._links, used=self.states.used
         )
         self.resting = IdleSessions(
             self._store,
-            self.tables,
+            self.states,
             self.services.costs,
             self.run,
             lambda: self.config.sessions.key,
             self.services.warn,
         )
 
-    def _rest(self, table: SessionState) -> bool:
-        rests = self.resting.rest(table)
+    def _rest(self, state: SessionState) -> bool:
+        rests = self.resting.rest(state)
         if rests:
-            self.left(table.key)
+            self.left(state.key)
         return rests
 
-    def npc(self, name: str, table: SessionState) -> Npc:
+    def npc(self, name: str, state: SessionState) -> Npc:
         """Return the NPC of that name, or of that beginning of a name, in one session.
 
         Raises:
           UnknownNpc: with the nearest names.
           SessionEnded: if the session has ended.
         """
-        table.check()
+        state.check()
         # The exact name first: with thousands of NPCs, a search through all of them
         # costs more than a turn that is refused.
         config = self._named.get(name) or find_npc(self.config, name)
-        seat = table.seats.get(config.name)
+        seat = state.seats.get(config.name)
         if seat is None:
-            if table.resting:
-                return self._npc(config, self._grant(config), None, table)
-            seat = table.seats[config.name] = self._open(config, table)
+            if state.resting:
+                return self._npc(config, self._grant(config), None, state)
+            seat = state.seats[config.name] = self._open(config, state)
         return seat.npc
 
     def scene(
-        self, names: tuple[str, ...], find: Callable[[str], Npc], table: SessionState
+        self, names: tuple[str, ...], find: Callable[[str], Npc], state: SessionState
     ) -> Scene:
         """Return the scene of these NPCs, or of all; the same one each time.
 
@@ -194,8 +194,8 @@ class SessionRegistry:
         Raises:
           SessionEnded: if the session has ended.
         """
-        table.check()
-        if (stage := table.stages.get(names)) is not None:
+        state.check()
+        if (stage := state.stages.get(names)) is not None:
             return stage.scene
 
         def here() -> list[NpcConfig]:
@@ -207,23 +207,23 @@ class SessionRegistry:
                 npcs=[npc.name for npc in here()],
                 players=config.scene.players,
                 listener=config.turn.listener,
-                session=table.key,
+                session=state.key,
             )
 
         async def again() -> Ref[SceneMessages] | None:
-            if table.ended:
+            if state.ended:
                 return None
-            await self.resting.wake(table)
-            return self.scene(names, find, table)._door.ref
+            await self.resting.wake(state)
+            return self.scene(names, find, state)._door.ref
 
         ref: Ref[SceneMessages] | None = None
-        name = f"scene {len(table.stages) + 1}{table.at}"
+        name = f"scene {len(state.stages) + 1}{state.at}"
         company, attention = (
             SceneMembers(find),
             AddressingState(),
         )  # stay through a crash
-        if not table.resting:
-            if (kept := table.kept_scenes.pop(names, None)) is not None:
+        if not state.resting:
+            if (kept := state.kept_scenes.pop(names, None)) is not None:
                 attention.restore(kept)
                 company.restore(kept)
             ref = spawn(
@@ -249,33 +249,33 @@ class SessionRegistry:
                 warn=self.services.warn,
             )
 
-        scene = Scene(door, self.services.handover, ears=ear, session=table.key)
+        scene = Scene(door, self.services.handover, ears=ear, session=state.key)
         if ref is not None:
-            table.stages[names] = SessionScene(scene, attention, company)
+            state.stages[names] = SessionScene(scene, attention, company)
         return scene
 
-    async def end(self, table: SessionState) -> None:
+    async def end(self, state: SessionState) -> None:
         """End a session: interrupt what runs or waits in it.
 
         Tool calls that have side effects run to their end. Returns when the turns are
         over, or shortly after a turn fails to end.
         """
-        if table.ended:
+        if state.ended:
             return
-        if table.resting:  # its key is free once the store has dropped its snapshot
-            table.end()
-            await self.resting.forget(table)
-        self.tables.end(table)
-        self.left(table.key)
-        for stage in table.stages.values():
+        if state.resting:  # its key is free once the store has dropped its snapshot
+            state.end()
+            await self.resting.forget(state)
+        self.states.end(state)
+        self.left(state.key)
+        for stage in state.stages.values():
             stage.scene.dismiss()
         async with trio.open_nursery() as nursery:
-            for seat in table.seats.values():
+            for seat in state.seats.values():
                 nursery.start_soon(seat.npc.end)
             # A new session under the same key must not inherit its costs.
-            self.services.costs.forget(table.key)
-        if self.tables.get(table.key) is None:  # costs that its last turns added
-            self.services.costs.forget(table.key)
+            self.services.costs.forget(state.key)
+        if self.states.get(state.key) is None:  # costs that its last turns added
+            self.services.costs.forget(state.key)
 
     async def adopt(self, config: Config, models: Models) -> None:
         """Use another configuration; each session takes it when its turn is over.
@@ -286,9 +286,9 @@ class SessionRegistry:
         self.overload.adopt(config.overload)
         self.services.costs.adopt(config.cost)
         self._named = cast = {npc.name: npc for npc in config.npcs}
-        for table in self.tables.open:
-            for name, seat in list(table.seats.items()):
-                await self._become(cast.get(name), table, name, seat)
+        for state in self.states.open:
+            for name, seat in list(state.seats.items()):
+                await self._become(cast.get(name), state, name, seat)
         await self.services.selector.ask(
             Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
         )
@@ -296,7 +296,7 @@ class SessionRegistry:
     async def _become(
         self,
         successor: NpcConfig | None,
-        table: SessionState,
+        state: SessionState,
         name: str,
         seat: SessionNpc,
     ) -> None:
@@ -304,13 +304,13 @@ class SessionRegistry:
             settings = self._settings(successor)
             # An NPC of a session that was set aside is configured when that comes back.
             with suppress(GlyphoxaError):
-                if table.seats.get(name) is seat:
+                if state.seats.get(name) is seat:
                     npc = await seat.npc.become(settings)
-                    if table.seats.get(name) is seat:
-                        table.seats[name] = attrs.evolve(seat, npc=npc)
+                    if state.seats.get(name) is seat:
+                        state.seats[name] = attrs.evolve(seat, npc=npc)
                 return
         # The NPC was removed; or its actor crashed meanwhile, and a new one is made.
-        table.seats.pop(name, None)
+        state.seats.pop(name, None)
         seat.npc.dismiss()
 
     def _settings(self, npc: NpcConfig) -> SessionSettings:
@@ -337,45 +337,45 @@ class SessionRegistry:
             live=self.voices.live(npc, settings.s2s, whose, chance),
         )
 
-    def _open(self, npc: NpcConfig, table: SessionState) -> SessionNpc:
+    def _open(self, npc: NpcConfig, state: SessionState) -> SessionNpc:
         settings = self._settings(npc)
-        call_id = call_id_of(self.run, table.key.npc(npc.name))
-        memory = NpcMemory(settings, call_id, table.key)
-        if (kept := table.kept.pop(npc.name, None)) is not None:
+        call_id = call_id_of(self.run, state.key.npc(npc.name))
+        memory = NpcMemory(settings, call_id, state.key)
+        if (kept := state.kept.pop(npc.name, None)) is not None:
             memory.restore(kept)
-        elif table.variables:
-            memory.set_variables(table.variables)
+        elif state.variables:
+            memory.set_variables(state.variables)
         ref: Ref[SessionMessages] = spawn(
             self.nursery,
             lambda inbox: run_session(inbox, memory, self.services),
-            name=f"npc {npc.name}{table.at}",
+            name=f"npc {npc.name}{state.at}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        return SessionNpc(self._npc(npc, settings.grant, ref, table), memory)
+        return SessionNpc(self._npc(npc, settings.grant, ref, state), memory)
 
     def _npc(
         self,
         npc: NpcConfig,
         grant: Grant,
         ref: Ref[SessionMessages] | None,
-        table: SessionState,
+        state: SessionState,
     ) -> Npc:
         door = StableRef(
-            f"npc {npc.name}{table.at}", ref, partial(self._again, npc, table)
+            f"npc {npc.name}{state.at}", ref, partial(self._again, npc, state)
         )
         handover = self.services.handover
-        return Npc(npc, grant, door, handover, ears=self._ear, session=table.key)
+        return Npc(npc, grant, door, handover, ears=self._ear, session=state.key)
 
     async def _again(
-        self, npc: NpcConfig, table: SessionState
+        self, npc: NpcConfig, state: SessionState
     ) -> Ref[SessionMessages] | None:
         """Return the actor of an NPC whose session was set aside, after bringing that
         back."""
-        if table.ended or npc.name not in self._named:
+        if state.ended or npc.name not in self._named:
             return None
-        await self.resting.wake(table)
-        return self.npc(npc.name, table)._door.ref
+        await self.resting.wake(state)
+        return self.npc(npc.name, state)._door.ref
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):
@@ -383,8 +383,8 @@ class SessionRegistry:
 
     def _ear(self, npc: Npc, speaker: str) -> MicrophoneInput | None:
         """Return the NPC's ear as configured now; ``npc`` may precede a reload."""
-        table = self.tables.get(npc.session)
-        if table is not None and (now := table.seats.get(npc.name)) is not None:
+        state = self.states.get(npc.session)
+        if state is not None and (now := state.seats.get(npc.name)) is not None:
             npc = attrs.evolve(npc, config=now.npc.config, grant=now.npc.grant)
         live = self.voices.live(npc.config, self.config.s2s)
         if live is None:

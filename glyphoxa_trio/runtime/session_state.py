@@ -229,31 +229,31 @@ class SessionStates:
           SessionEnded: the session is about to end.
           ValueError: it exists, and has other ``variables``.
         """
-        table = self.get(key)
-        if table is None:
+        state = self.get(key)
+        if state is None:
             self._make_room()
-            table = self._open[key] = SessionState(key, dict(variables))
-        elif not variables.items() <= table.variables.items():
+            state = self._open[key] = SessionState(key, dict(variables))
+        elif not variables.items() <= state.variables.items():
             raise ValueError(
                 f"the session {key} exists with other variables: set_variables(...)"
                 " changes them"
             )
-        table.check()
+        state.check()
         self.used(key)
-        return table
+        return state
 
-    def wake(self, table: SessionState) -> None:
+    def wake(self, state: SessionState) -> None:
         """Move a session from those set aside to the open ones. Raises as `sit`."""
         self._make_room()
-        self._open[table.key] = self._resting.pop(table.key)
+        self._open[state.key] = self._resting.pop(state.key)
 
     def _make_room(self) -> None:
         """Set aside the session that was idle longest, if one more is too many."""
         too_many = len(self._open) - self._most() + 1
         if too_many <= 0:
             return
-        for key, table in list(islice(self._open.items(), too_many + _LOOKED_AT)):
-            if self._rest(table):
+        for key, state in list(islice(self._open.items(), too_many + _LOOKED_AT)):
+            if self._rest(state):
                 self._resting[key] = self._open.pop(key)
                 too_many -= 1
                 if not too_many:
@@ -262,8 +262,8 @@ class SessionStates:
                 self._open.move_to_end(key)
         raise TooManySessions(f"{len(self._open)} sessions are open: end some")
 
-    def end(self, table: SessionState) -> None:
+    def end(self, state: SessionState) -> None:
         """End a session and free its key."""
-        table.end()
-        self._open.pop(table.key, None)
-        self._resting.pop(table.key, None)
+        state.end()
+        self._open.pop(state.key, None)
+        self._resting.pop(state.key, None)

@@ -739,7 +739,7 @@ MUTANTS: Final = (
     Mutant(
         "a session that was set aside has cost nothing",
         "runtime/idle_sessions.py",
-        "            self._costs.restore(table.key.npc(name), npc.spent)\n",
+        "            self._costs.restore(state.key.npc(name), npc.spent)\n",
         "            pass\n",
         "what a session costs is counted on",
         SNAPSHOTS,
@@ -747,7 +747,7 @@ MUTANTS: Final = (
     Mutant(
         "what is set aside again is forgotten with what was there before",
         "runtime/idle_sessions.py",
-        "                with table.held():",
+        "                with state.held():",
         "                if True:",
         "a session that is set aside is not lost",
         SNAPSHOTS,
@@ -787,7 +787,7 @@ MUTANTS: Final = (
     Mutant(
         "a session that has ended is spoken to",
         "runtime/session_registry.py",
-        "        table.check()\n        # The exact name",
+        "        state.check()\n        # The exact name",
         "        # The exact name",
         "a session that has ended answers nobody",
         SESSIONS,
@@ -795,7 +795,7 @@ MUTANTS: Final = (
     Mutant(
         "who is spoken to later does not know the players",
         "runtime/session_registry.py",
-        "            memory.set_variables(table.variables)\n",
+        "            memory.set_variables(state.variables)\n",
         "            pass\n",
         "variables are the session's",
         SESSIONS,

@@ -245,7 +245,7 @@ class _Play:
 
     def _knows(self, session: Session, line: Line) -> None:
         values = line["variables"]
-        session._table.set_variables(values)
+        session._state.set_variables(values)
         for name in line.get("told") or ():  # while they were set aside
             session.npc(name)._door.tell(Introduce(values))
 
