@@ -59,7 +59,11 @@ def _named_twice(
 
 
 def _fitting(value: Any, kind: Any) -> Any:
-    """Return ``value`` as a ``kind``; raises ValueError, or a `ConfigMisfit` with places."""
+    """Return ``value`` as a ``kind``.
+
+    Raises:
+      ValueError, ConfigMisfit: if it does not fit; the latter has places.
+    """
     if get_origin(kind) in (Union, UnionType):
         if value is None:
             return None

@@ -5,13 +5,14 @@
             async for event in turn:
                 ...
 
-This is layer L4: it wires the rooms below it and is what an embedder imports. `opening` has
-`open_runtime`, which imports `wiring` when it is called; `runtime` and `session` are what an embedder holds. `session_registry`
-owns the sessions and the actors of their NPCs, `idle_sessions` sets sessions aside and
-brings them back, `publisher` hands the servers' tools to the host, and `config_reload`
-switches to another configuration while NPCs talk. `overload` and `loop_lag` refuse
-turns that the machine has no time for. `hooks` and `environment` are where recordings,
-replays and simulations plug in. A name is imported when it is first used.
+This is layer L4: it wires the rooms below it and is what an embedder imports. `opening`
+has `open_runtime`, which imports `wiring` when it is called; `runtime` and `session`
+are what an embedder holds. `session_registry` owns the sessions and the actors of their
+NPCs, `idle_sessions` sets sessions aside and brings them back, `publisher` hands the
+servers' tools to the host, and `config_reload` switches to another configuration while
+NPCs talk. `overload` and `loop_lag` refuse turns that the machine has no time for.
+`hooks` and `environment` are where recordings, replays and simulations plug in. A name
+is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from glyphoxa_trio.tools.window import Sample
 
 @attrs.define(eq=False)
 class HeardHistory:
-    """A wrapped `SampleHistory`; samples that it loads are put into ``samples``, too."""
+    """A wrapped `SampleHistory` that also keeps what it loads in ``samples``."""
 
     _history: SampleHistory
     _samples: list[tuple[ToolPlace, Sample]]
