@@ -19,7 +19,7 @@ _BEFORE_TIER: Final = ("tools", "dm", "tier", "elevate")
 
 
 @attrs.frozen(kw_only=True)
-class Vocabulary:
+class Completable:
     """The words that a line may need as things are now.
 
     Args:
@@ -50,12 +50,12 @@ def commands() -> dict[str, str]:
     return found
 
 
-def completions(line: str, known: Vocabulary) -> list[Completion]:
+def completions(line: str, known: Completable) -> list[Completion]:
     """Return what may follow the beginning of a line, without doubles."""
     return list(dict.fromkeys(_completions(line, known)))
 
 
-def _completions(line: str, known: Vocabulary) -> Iterator[Completion]:
+def _completions(line: str, known: Completable) -> Iterator[Completion]:
     if line.startswith("@"):
         yield from _names(line[1:], known.npcs, end=" ")
         return

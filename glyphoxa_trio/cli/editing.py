@@ -27,7 +27,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 import trio
 
-from .completing import Vocabulary, completions
+from .completing import Completable, completions
 
 # In the list of a terminal's modes.
 _LOCAL: Final = 3
@@ -44,7 +44,7 @@ class EditedLines:
     """
 
     _history: History
-    _vocabulary: Callable[[], Vocabulary]
+    _vocabulary: Callable[[], Completable]
     _session: PromptSession[str] | None = attrs.field(default=None, init=False)
     _loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, init=False)
     _ended: bool = attrs.field(default=False, init=False)  # the read was cancelled
@@ -170,13 +170,13 @@ class _Keys(Vt100Input):
 class _Words(Completer):
     """Completion as prompt_toolkit asks for it: in the thread of the prompt."""
 
-    _vocabulary: Callable[[], Vocabulary]
+    _vocabulary: Callable[[], Completable]
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         """Return the completions of the line up to the cursor."""
-        known: Vocabulary = trio.from_thread.run_sync(self._vocabulary)
+        known: Completable = trio.from_thread.run_sync(self._vocabulary)
         return [
             Completion(
                 found.text, start_position=-found.replaced, display_meta=found.note

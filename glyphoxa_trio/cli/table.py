@@ -39,7 +39,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .commands import HELP, usage
 from .common import end_for_sure
-from .completing import Vocabulary
+from .completing import Completable
 from .directing import Directing
 from .render import (
     fan_out_line,
@@ -124,11 +124,11 @@ class PlayTable:
             except GlyphoxaError as error:
                 self.screen.refuse(str(error))
 
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> Completable:
         """Return the names and tools that completion knows now."""
         runtime = self._runtime
         waiting = {one.key for one in runtime.unapproved()}
-        return Vocabulary(
+        return Completable(
             npcs=tuple(npc.name for npc in runtime.npcs),
             servers=tuple(row.name for row in runtime.servers()),
             tools=tuple(sorted(runtime.host.approvals.held | waiting)),

@@ -73,7 +73,7 @@ def tools(
 
 
 @attrs.frozen
-class ToolSeen:
+class ToolRow:
     """A tool as a turn would see it.
 
     Args:
@@ -125,7 +125,7 @@ class ToolsView:
 
     tier: Tier
     npc: str
-    tools: Sequence[ToolSeen]
+    tools: Sequence[ToolRow]
     note: str  # about the question, "" if there is nothing to say
     deferred: str  # about tools in a line, "" if there are none
 
@@ -189,14 +189,14 @@ async def view_of_tools(
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
     deferred = external > threshold
-    tools: list[ToolSeen] = []
+    tools: list[ToolRow] = []
     for listing, no in explained:
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
         if no is None and not grant.npc and listing.key in waiting:
             no = _UNAPPROVED
         tools.append(
-            ToolSeen(
+            ToolRow(
                 listing,
                 estimates.get(listing.key, listing.estimate),
                 deferred and listing.definition.external,

@@ -43,7 +43,7 @@ def schema_of_config(reference: str = "") -> Schema:
     Args:
       reference: the text of a YAML file whose comments describe each key.
     """
-    made = _Maker(_descriptions(reference))
+    made = _SchemaBuilder(_descriptions(reference))
     root = made.of(Config)
     return {
         "$schema": _DIALECT,
@@ -54,7 +54,7 @@ def schema_of_config(reference: str = "") -> Schema:
 
 
 @attrs.define(eq=False)
-class _Maker:
+class _SchemaBuilder:
     """Makes the schema of each class once, as a definition."""
 
     descriptions: Mapping[tuple[type, str], str]

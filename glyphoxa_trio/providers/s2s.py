@@ -1,8 +1,8 @@
 """The interface of a speech-to-speech model: commands in, events out, one socket.
 
 A `RealtimeLink` is one socket and only knows which commands are legal on it. State over
-several sockets (history, open calls, epochs, policies) belongs to the NPC's session.
-So a provider never waits, never retries and never decides: it reports what happened, and
+several sockets (history, open calls, epochs, policies) belongs to the NPC's session. So
+a provider never waits, never retries and never decides: it reports what happened, and
 what the protocol allows (`Capabilities`).
 
 Audio is PCM16, little endian, mono, at the rates of the capabilities. Times are

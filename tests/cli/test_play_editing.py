@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from glyphoxa_trio.cli.completing import Completion, Vocabulary, commands, completions
+from glyphoxa_trio.cli.completing import Completable, Completion, commands, completions
 from glyphoxa_trio.cli.history import LONGEST, MOST, FileHistory
 
 from .support import ENDS, reports, run, seer, terminal, written
 
 PROMPT = "you to Old Fenn> "
 UP, LEFT, TAB = "\x1b[A", "\x1b[D", "\t"
-KNOWN = Vocabulary(
+KNOWN = Completable(
     npcs=("Old Fenn", "Mara", "Fenwick"),
     servers=("ledger", "oracle"),
     tools=("ledger.open_tab", "oracle.consult"),

@@ -2,7 +2,8 @@
 
 It decides which requests may come in, how many and how large; the SDK sees no others.
 A cookie may stand for ``Mcp-Session-Id``; ``Accept`` need not name the event stream. A
-body is read completely, within its bounds, before it is passed on.
+body is read completely, within its bounds, before it is passed on. Above 300 lines,
+because everything that a request must pass is in one place.
 """
 
 from __future__ import annotations

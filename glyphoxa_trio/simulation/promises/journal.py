@@ -1,7 +1,8 @@
 """The judge of what really ran: calls as told, against runs as they were. Pure.
 
 A run is known by its tool and its arguments, so what follows is exact where one
-call had those arguments, and a count where several had.
+call had those arguments, and a count where several had. Above 300 lines, because the
+rules of one comparison are read together.
 """
 
 from __future__ import annotations
