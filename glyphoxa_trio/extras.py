@@ -14,7 +14,7 @@ from typing import Final
 
 from .errors import GlyphoxaError
 
-# What is imported from each, as pyproject.toml installs it.
+# The modules of each extra, as pyproject.toml installs it.
 LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {
     "pictures": ("matplotlib",),
     "tools": ("PIL", "lxml_html_clean", "metar", "mutagen", "trafilatura"),

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # Files and folders that are held to this. A folder is walked.
-PLACES = ("docs", "config", "README.md", "CHANGELOG.md")
+PLACES = ("glyphoxa_trio", "docs", "config", "README.md", "CHANGELOG.md")
 SUFFIXES = (".md", ".py", ".yaml", ".toml")
 EXPLAINS_CODES = "docs/acceptance.md"
 

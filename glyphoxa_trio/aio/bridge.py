@@ -222,7 +222,7 @@ class LoopBridge:
             self.end_without_loop()
 
     def __repr__(self) -> str:
-        return f"<Bridge: {'closed' if self.closed else 'open'}, {self.run!r}>"
+        return f"<LoopBridge: {'closed' if self.closed else 'open'}, {self.run!r}>"
 
     def _cancel(self) -> None:
         self._ending = True

@@ -66,7 +66,7 @@ def npcs_of(
         of ``npcs`` are taken, and ``llm`` and ``s2s`` say which models there are.
 
     Raises:
-      ValueError: a `Misfit` with each entry that does not fit.
+      ValueError: a `ConfigMisfit` with each entry that does not fit.
     """
     problems = Problems()
     llm: LlmConfig = beside.get("llm", LlmConfig())

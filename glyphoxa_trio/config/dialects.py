@@ -91,7 +91,7 @@ def switched_off(entry: Mapping[str, Any]) -> bool:
     """Return true if another program has switched the server off.
 
     Raises:
-      ValueError: a `Misfit`, if the key's value is neither true nor false.
+      ValueError: a `ConfigMisfit`, if the key's value is neither true nor false.
     """
     problems = Problems()
     off = False
@@ -109,7 +109,7 @@ def translated(entry: Mapping[str, Any]) -> TranslatedEntry:
     """Translate an entry into our keys.
 
     Raises:
-      ValueError: a `Misfit` with every problem.
+      ValueError: a `ConfigMisfit` with every problem.
     """
     problems = Problems()
     notes = [

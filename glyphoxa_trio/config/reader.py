@@ -53,7 +53,7 @@ class ConfigReader:
         """The whole file's data as a `Config`.
 
         Raises:
-          ValueError: a `Misfit` where there is more to say than one sentence.
+          ValueError: a `ConfigMisfit` where there is more to say than one sentence.
           ConfigError: if the whole contradicts itself.
         """
         config: Config = self.converter.structure(data, Config)

@@ -90,7 +90,7 @@ _PATIENCE = 2.0
 
 @attrs.frozen(kw_only=True)
 class HostStatistics:
-    """What a host has done so far, and the load of its parts."""
+    """Counts of a host since it opened, and the load of its parts."""
 
     executor: ExecutorStatistics
     flights: SharedTaskStatistics

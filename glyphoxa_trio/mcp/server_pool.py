@@ -1,8 +1,8 @@
 """The server pool: start, add, replace, remove and stop servers.
 
-    async with open_fleet(config.mcp.servers, publish=..., warn=...) as fleet:
-        await fleet.wait_ready(5.0)
-        fleet.add(one_more)
+    async with open_server_pool(config.mcp.servers, publish=..., warn=...) as pool:
+        await pool.wait_ready(5.0)
+        pool.add(one_more)
 
 Each server has an actor of its own: a slow server delays no other, and a broken one is
 a warning. The code that serves the tools passes ``publish``, and is called with each
@@ -55,7 +55,7 @@ class ServerPool:
         """Connect one more server; its tools are published when they are known.
 
         Raises:
-          FleetError: if there is a server of that name, or it is still being removed.
+          ServerPoolError: if there is a server of that name, or it is still being removed.
         """
         if spec.name in self._members:
             raise ServerPoolError(f"there is a server {spec.name!r} already")
@@ -78,7 +78,7 @@ class ServerPool:
           after: seconds to wait at most for calls in flight.
 
         Raises:
-          FleetError: if there is no server of that name.
+          ServerPoolError: if there is no server of that name.
         """
         await self.let_go(self.withdraw(name), after=after)
 
@@ -88,7 +88,7 @@ class ServerPool:
         A server that is staged to replace it is stopped as well.
 
         Raises:
-          FleetError: if there is no server of that name.
+          ServerPoolError: if there is no server of that name.
         """
         member = self._members.get(name)
         if member is None:

@@ -70,7 +70,7 @@ class OpeningSnapshot:
 
 @attrs.frozen(kw_only=True)
 class NpcSnapshot:
-    """One NPC of a session: its `Memory`, and its costs.
+    """One NPC of a session: its `NpcMemory`, and its costs.
 
     ``loaded``: the loaded tools by key, with the order of their last use; ``used`` and
     ``wanted`` are those of the last round, which count from the next. ``elevation``

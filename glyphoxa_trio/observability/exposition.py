@@ -172,7 +172,7 @@ class _MetricsClient:
 
         Raises:
           h11.RemoteProtocolError: if it is none.
-          _Refused: if it has a body, which is never read.
+          _BadRequest: if it has a body, which is never read.
           _Left: if there is none.
         """
         request: h11.Request | None = None

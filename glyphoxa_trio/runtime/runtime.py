@@ -101,7 +101,7 @@ class Runtime:
     One runtime serves many players: `npc` and `scene` belong to a default session, and
     `session` opens others, each with its own conversations over the same characters.
 
-    Args:
+    Attributes:
       host: the tool host: the catalogue, the gate and the measurements.
       events: every event of every turn but its audio.
       overload_events: published when refusing turns because of overload begins and

@@ -107,7 +107,7 @@ class Wiring:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Runtime]:
-        """The runtime, until the block is left. Raises what `open_runtime` raises."""
+        """Run until the block is left. Raises the errors of `open_runtime`."""
         own_tools = tools_given(self.tools)
         warnings = Warnings(self.on_warning)
         files = files_of(self.config, self.watch)
@@ -158,8 +158,8 @@ class Wiring:
 
 @attrs.frozen(eq=False, kw_only=True)
 class _Opening:
-    """Opens one runtime on ``stack``, from the bottom up: what was opened last ends
-    first. The rest is as in `open_runtime`."""
+    """Open one runtime on ``stack``, from the bottom up: the last part opened is closed
+    first. The other fields are arguments of `open_runtime`."""
 
     stack: AsyncExitStack
     source: ConfigSource
@@ -176,7 +176,7 @@ class _Opening:
     on_server_line: Callable[[str, str], None] | None
 
     async def runtime(self) -> tuple[Runtime, trio.Nursery]:
-        """All of it, with its servers starting; and where what it does beside runs."""
+        """Return the runtime, whose servers are starting, and its background nursery."""
         stack, warnings, config = self.stack, self.warnings, self.source.current
         remembered = state_folder(config) if config.mcp.remember else None
         store = None
@@ -305,7 +305,7 @@ class _Opening:
     async def _models_and_voices(
         self,
     ) -> tuple[Callable[[LlmConfig], Models], Voices]:
-        """What makes the models of a configuration, and what NPCs speak with."""
+        """Return the function that makes a configuration's models, and the voices."""
         warn = self.warnings.say
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await self.stack.enter_async_context(AsyncExitStack())
@@ -349,7 +349,7 @@ class _Opening:
         )
 
     async def _background(self) -> trio.Nursery:
-        """In a task of its own: ending it must not cancel what is opened after it."""
+        """Open a nursery in its own task: its end must not cancel what opens later."""
         holder = await self.stack.enter_async_context(trio.open_nursery())
         nursery: trio.Nursery = await holder.start(_nursery)
         return nursery

@@ -153,7 +153,7 @@ async def open_gemini_server(
       max_result: bytes of a ``toolResponse`` above which the service fails (1011).
       binary: whether frames are binary.
       merged: whether messages sent at once come in one frame, as far as possible.
-      grace: see `Service`.
+      grace: see `VoiceService`.
       tls: serve TLS; ``host`` is then the name in the certificate.
       in_memory: no port; clients connect by `Front.dial`, so that time may be virtual.
       records: whether sent and received messages are kept.

@@ -98,7 +98,7 @@ def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
     """Return the utterance of a request.
 
     Raises:
-      _Refused: where the vendor's server would refuse it.
+      _TranscriptionRefused: where the vendor's server would refuse it.
     """
     if request.path != "/v1/audio/transcriptions":
         raise _TranscriptionRefused(404, f"no such path: {request.path}")

@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--player",
         choices=("auto", "mpv", "events"),
         default="auto",
-        help="who plays: mpv, or whoever reads the answers (events); default: auto, "
+        help="who plays: mpv, or the reader of the answers (events); default: auto, "
         "mpv where it is installed",
     )
     parser.add_argument(

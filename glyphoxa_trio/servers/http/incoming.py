@@ -88,7 +88,7 @@ class HttpRequest:
     def accept(self) -> None:
         """Set the ``Accept`` header that the SDK requires.
 
-        `Answering` adapts its answer.
+        `ResponseSender` adapts its answer.
         """
         if not self.accepted & (_PLAIN | _STREAMS):
             raise RequestRefused(406, "Not Acceptable: answers are application/json")

@@ -1,7 +1,7 @@
-"""``glyphoxa serve``: one of our servers, over stdio or HTTP.
+"""``glyphoxa serve``: one of the package's servers, over stdio or HTTP.
 
-Apart from the other commands, since a client waits for it: what a server does
-not need is not imported.
+This module is apart from the other commands because a client waits while it starts: it
+imports only what the chosen server needs.
 """
 
 from __future__ import annotations
@@ -35,20 +35,23 @@ _END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
 
 
 class Served(Protocol):
-    """What can be served: a module of the shelf, or somebody's own tools."""
+    """A server that can be started: a module of `servers.builtin`, or a file of tools."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None: ...
 
     def open_offer(
         self, options: argparse.Namespace
     ) -> AbstractAsyncContextManager[ServerDefinition]:
-        """Raises ValueError, also when it is entered, for options that are none."""
+        """Raise ValueError for bad options, at the call or when the block is entered."""
         ...
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the client leaves, or a signal. Returns the exit status: 2 for what
-    cannot be served, 128 and its number for a signal."""
+    """Serve until the client leaves or a signal arrives.
+
+    Returns the exit status: 2 if the server cannot be started, 128 and its number for a
+    signal.
+    """
     parser = _Parser(
         prog="glyphoxa serve",
         usage="glyphoxa serve [-h] NAME [options]",
@@ -82,7 +85,7 @@ def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> in
     except CannotServe as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return USAGE
-    except KeyboardInterrupt:  # before there was anybody to hear of it
+    except KeyboardInterrupt:  # before there was a loop to handle it
         return 130
     finally:
         logging.getLogger().removeHandler(log)
@@ -90,7 +93,7 @@ def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> in
 
 
 class _Parser(argparse.ArgumentParser):
-    """Takes ``-option`` for ``--option``, and says in one line what is wrong."""
+    """A parser that takes ``-option`` for ``--option``; its errors are one line."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -221,9 +224,10 @@ async def _on_stdio(served: Served, options: argparse.Namespace) -> None:
 async def _opened(
     served: Served, options: argparse.Namespace
 ) -> AsyncGenerator[Dispatch]:
-    """What answers, with a nursery for its handlers, which end with the block.
+    """Open a `Dispatch` with a nursery for its handlers, which end with the block.
 
-    What goes wrong before there is an offer is for whoever started the server.
+    Raises:
+      CannotServe: if the server's definition cannot be opened.
     """
     opened = False
     try:
@@ -232,7 +236,9 @@ async def _opened(
                 opened = True
                 async with trio.open_nursery() as nursery:
                     yield Dispatch(offer, SharedTasks(nursery))
-                    nursery.cancel_scope.cancel("nobody waits for an answer any more")
+                    nursery.cancel_scope.cancel(
+                        "the client waits for no answer any more"
+                    )
     except (GlyphoxaError, ValueError, OSError) as error:
         if opened or isinstance(error, CannotServe):
             raise
@@ -241,7 +247,7 @@ async def _opened(
 
 @contextmanager
 def _usage() -> Generator[None]:
-    """What is wrong with an option is for whoever gave it."""
+    """Raise `CannotServe` for the `ValueError` of a bad option."""
     try:
         yield
     except ValueError as error:
@@ -249,8 +255,8 @@ def _usage() -> Generator[None]:
 
 
 def _end_for_sure(status: int) -> None:
-    """Leave the process some seconds from now, even if a handler resists: trio cannot
-    end one that shields itself, and nobody waits for its answer any more."""
+    """End the process in some seconds, even if a handler resists: trio cannot end one
+    that shields itself, and the client has left."""
     timer = threading.Timer(_END_AFTER, os._exit, (status,))
     timer.daemon = True
     timer.start()

@@ -1,6 +1,6 @@
 """Servers and tools that are made up, under the production code.
 
-    scenery = Scenery(direct, {"oracle": oracle_tools})
+    scenery = FakeWorld(direct, {"oracle": oracle_tools})
     environment = scenery.environment()
     async with open_runtime(config, llm=model, environment=environment) as runtime:
         scenery.server("oracle").die()

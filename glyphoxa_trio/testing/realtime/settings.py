@@ -68,7 +68,7 @@ class Settings:
         """Apply the settings that are present: all of them, or none.
 
         Raises:
-          Misfit: if one of them may not change, or not now (``speaking``).
+          ShapeMismatch: if one of them may not change, or not now (``speaking``).
         """
         self.check_reasoning(partial, "session")
         output = partial.get("audio", {}).get("output", {})
