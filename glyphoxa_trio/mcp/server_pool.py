@@ -55,7 +55,8 @@ class ServerPool:
         """Connect one more server; its tools are published when they are known.
 
         Raises:
-          ServerPoolError: if there is a server of that name, or it is still being removed.
+          ServerPoolError: if there is a server of that name, or it is still being
+            removed.
         """
         if spec.name in self._members:
             raise ServerPoolError(f"there is a server {spec.name!r} already")

@@ -176,7 +176,7 @@ class _Opening:
     on_server_line: Callable[[str, str], None] | None
 
     async def runtime(self) -> tuple[Runtime, trio.Nursery]:
-        """Return the runtime, whose servers are starting, and its background nursery."""
+        """Return the runtime, its servers starting, and its background nursery."""
         stack, warnings, config = self.stack, self.warnings, self.source.current
         remembered = state_folder(config) if config.mcp.remember else None
         store = None

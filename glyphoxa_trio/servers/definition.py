@@ -117,7 +117,7 @@ class Resources(Protocol):
 
 @attrs.frozen(kw_only=True)
 class ServerDefinition:
-    """The description of one server, as `open_offer` of a module in `servers.builtin` makes it.
+    """The description of one server; `open_offer` of a module in `builtin` makes it.
 
     Args:
       name: the name of the server, as clients show it to people.

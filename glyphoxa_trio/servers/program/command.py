@@ -35,14 +35,14 @@ _END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
 
 
 class Served(Protocol):
-    """A server that can be started: a module of `servers.builtin`, or a file of tools."""
+    """A server to start: a module of `servers.builtin`, or a file of tools."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None: ...
 
     def open_offer(
         self, options: argparse.Namespace
     ) -> AbstractAsyncContextManager[ServerDefinition]:
-        """Raise ValueError for bad options, at the call or when the block is entered."""
+        """Raise ValueError for bad options, at the call or on entering the block."""
         ...
 
 
