@@ -10,7 +10,7 @@ their answer wakes them. It promises more than the SDK's:
 * When the connection ends, all requests end with it: with `RequestUnsent` if none of
   their bytes was written, or certainly none was read, so that they may be sent again;
   with `ConnectionEnded` otherwise.
-* Everything is limited: what waits to be written, and what `hearing` takes in.
+* Everything is limited: what waits to be written, and what `incoming` takes in.
 * A line too large for the loop is read by a `Condenser`, if it answers a request. A
   line too large for that ends its request, but not the connection.
 * A line that is not a message is noted and ignored. An answer that belongs to a known

@@ -13,8 +13,9 @@ module decides which interaction each event belongs to, and no other module does
 utterance has an item name then, or gets one later); and when the model begins a
 response to something that no interaction answers, either because the response names an
 unknown utterance or because the current interaction has ended. The words of an
-utterance (`utterances`) are filled in by its item name whenever they arrive; they never
-begin, end or stop anything. When an interaction ends, the events that it did not take
+utterance (`spoken_interactions`) are filled in by its item name whenever they arrive;
+they never begin, end or stop anything. When an interaction ends, the events that it did
+not take
 are examined once more: a wanted response that it did not see is the answer to another
 utterance, and calls that it did not take are answered and not run.
 

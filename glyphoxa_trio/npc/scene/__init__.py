@@ -11,9 +11,10 @@ One NPC speaks at a time: the next one begins when the listener has heard the pr
 answer, or has left. All other NPCs have heard what was said, and what was delivered of
 the answer.
 
-`scene` is what an embedder holds, `actor` its owner, `place` a queued utterance, `ear`
-a microphone, and `company` the scene's members. `addressing` and `attention` are pure:
-the rules by which an NPC is addressed, and the state that they need.
+`scene` is what an embedder holds, `actor` its owner, `queued_utterance` a queued
+utterance, `ear` a microphone, and `members` the scene's members. `addressing` and
+`addressing_state` are pure: the rules by which an NPC is addressed, and the state that
+they need.
 """
 
 from .actor import SceneActor

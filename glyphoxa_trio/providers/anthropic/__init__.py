@@ -7,6 +7,13 @@ HTTP.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .link import VENDOR as VENDOR
 from .link import Anthropic as Anthropic
 from .wire import RequestOptions as RequestOptions
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Options="RequestOptions")

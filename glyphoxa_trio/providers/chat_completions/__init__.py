@@ -7,5 +7,12 @@ it over HTTP.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .link import ChatCompletions as ChatCompletions
 from .wire import RequestOptions as RequestOptions
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Options="RequestOptions")

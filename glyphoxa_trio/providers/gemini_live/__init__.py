@@ -9,7 +9,14 @@ its family supports. The protocol is in `wire`, without I/O: `messages` builds m
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .link import VERSION as VERSION
 from .link import GeminiLive as GeminiLive
 from .options import SessionOptions as SessionOptions
 from .profiles import Profile as Profile
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Options="SessionOptions")

@@ -8,5 +8,12 @@ in `wire`, without I/O: `encoding` builds messages, `hearing` reads the user's s
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .link import OpenAIRealtime as OpenAIRealtime
 from .options import SessionOptions as SessionOptions
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Options="SessionOptions")

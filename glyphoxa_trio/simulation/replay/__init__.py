@@ -1,6 +1,6 @@
 """A recording, played again on virtual time, and compared.
 
-`again` is the whole of it; `conductor` has the players speak when they spoke, `world`,
+`again` is the whole of it; `driver` has the players speak when they spoke, `hooks`,
 `models`, `tools` and `answers` give what was given, `ear` hears the events, `diff` says
 what differs, `rules` what was changed on purpose.
 """

@@ -1,7 +1,7 @@
 """``glyphoxa verify``: what a configuration can reach, and what it breaks.
 
 `looking` puts it together to a `verdict`, `reach` calls every tool that can be reached
-once, `expect` is what should come true in it, `evenings` looks for broken promises at
+once, `expect` is what should come true in it, `scenarios` looks for broken promises at
 random.
 """
 
