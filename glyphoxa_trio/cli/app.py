@@ -26,8 +26,8 @@ from .proofs import Config, proofs
 app = Commands(
     name="glyphoxa",
     help=(
-        "NPCs with tools that never hold the table longer than their latency tier"
-        " allows: FAST 500 ms, STANDARD 1500 ms, DEEP 4000 ms."
+        "NPCs whose tool calls never exceed the time limit of their tier: FAST"
+        " 500 ms, STANDARD 1500 ms, DEEP 4000 ms."
         "\n\nStart with: glyphoxa demo. For NPCs of your own: glyphoxa init"
     ),
     no_args_is_help=True,
@@ -83,7 +83,7 @@ LogJson = Annotated[
     Path | None,
     typer.Option(
         "--log-json",
-        help="Append what happens to this file, one line of JSON for each call,"
+        help="Append a log of events to this file, one line of JSON for each call,"
         " turn, and change of a server.",
         show_default=False,
     ),
@@ -126,8 +126,8 @@ History = Annotated[
         "--history/--no-history",
         envvar="GLYPHOXA_HISTORY",
         help="Keep the lines that you type, for the arrow keys in the next run: the"
-        " last 500, in a file of the state folder that only you can read. mcp.remember:"
-        " false in CONFIG keeps none, either.",
+        " last 500, in a file of the state folder that only you can read. With"
+        " mcp.remember: false in CONFIG, no lines are kept.",
     ),
 ]
 
@@ -464,7 +464,9 @@ def check(
 
 Pid = Annotated[
     int | None,
-    typer.Option("--pid", help="Of this process only.", show_default=False),
+    typer.Option(
+        "--pid", help="Show only the runtime in this process.", show_default=False
+    ),
 ]
 
 

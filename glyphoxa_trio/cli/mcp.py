@@ -27,7 +27,7 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="A configuration: its servers count, too, and its project is meant.",
+        help="Also use the servers of this configuration, and its .mcp.json.",
         show_default=False,
     ),
 ]
@@ -134,7 +134,7 @@ def list_servers(
         ),
     ] = False,
 ) -> None:
-    """List every configured server, where it is configured, and which of two counts.
+    """List every configured server, where it is configured, and which entry is used.
 
     Nothing is started; `test` and `status` know how servers are. The values of
     variables and headers are not shown.
@@ -193,7 +193,7 @@ def approve_tool(
         ),
     ] = False,
 ) -> None:
-    """Let NPCs use a tool as it is now, for as long as it stays so.
+    """Approve the current version of a tool, until it changes.
 
     This is for a tool that a group or a glob grants and that is not approved yet, or
     for one whose description has changed since it was approved; `status` names the
@@ -232,7 +232,7 @@ def try_server(
     """Connect to a server and list its tools; the time of each step.
 
     No tool is called unless you name one. Exit status: 0 all went well, 1 a step
-    failed, 2 there is no such server, or ARGUMENTS are no JSON object.
+    failed, 2 there is no such server, or ARGUMENTS is not a JSON object.
     """
     from .mcp_test import check_server as run
 

@@ -44,10 +44,12 @@ def simulate(
         bool,
         typer.Option(
             "--online/--offline",
-            help="Ask the servers what they offer, or take what earlier runs know.",
+            help="Ask the servers what they offer, or use what earlier runs recorded.",
         ),
     ] = True,
-    seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The same seed makes the same figures.")
+    ] = 0,
     json: Annotated[
         bool,
         typer.Option(
@@ -91,7 +93,7 @@ def verify(
         bool,
         typer.Option(
             "--online/--offline",
-            help="Ask the servers what they offer, or take what earlier runs know.",
+            help="Ask the servers what they offer, or use what earlier runs recorded.",
         ),
     ] = True,
     script: Annotated[
@@ -116,12 +118,14 @@ def verify(
         float | None,
         typer.Option(
             help="Stop the evenings after so many seconds; then the verdict may differ"
-            " from time to time.",
+            " between runs.",
             min=1.0,
             show_default="no end",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same evenings.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The same seed makes the same evenings.")
+    ] = 0,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -145,7 +149,8 @@ def verify(
     """Verify what each NPC can reach, its worst turns, and that every promise is kept.
 
     In each tier, each tool is called once at its usual latency; then come random
-    evenings with slow, dying and stubborn tools, on virtual time. For each error an
+    evenings in which tools are slow, crash or ignore cancellation, in virtual time. For
+    each error an
     example is written that glyphoxa replay shows. Exit status: 0 all is well, or there
     are only warnings; 1 there are errors; 2 bad input.
     """

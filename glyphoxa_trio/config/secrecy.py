@@ -1,6 +1,7 @@
 """The secrets of a configuration, and the mask that hides them.
 
-Secret are tokens, the settings of OAuth, the values of headers, the credentials in
+The following are secret: tokens, the settings of OAuth, the values of headers, the
+  credentials in
 addresses, what came from ``${VAR}`` in the entry of a server, variables whose name has
 KEY, TOKEN, SECRET, PASS or AUTH, and what the entry lists under ``secrets``. What it
 lists under ``not_secret`` is none; nor is a path or a time zone, which a model may have

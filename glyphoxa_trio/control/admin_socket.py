@@ -1,4 +1,4 @@
-"""The door itself: who comes in, how long they may stay, what they are told."""
+"""The control socket: its clients, their time limits, and the answers they get."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def open_control(
       folder: where the socket is made, in place of `control_folders`.
 
     Raises:
-      ControlError: if no folder can be used. Nothing else depends on the door, so
-        that need not be the end of anything.
+      ControlError: if no folder can be used. Nothing else needs the
+        socket: the caller may go on without it.
     """
     address, door = await open_socket([folder] if folder else control_folders())
     try:

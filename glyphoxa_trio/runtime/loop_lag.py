@@ -117,8 +117,8 @@ async def watch(
             late, limit = overload.lag, overload.limit
             events.publish(OverloadBegan(running=running, lag=late, limit=limit))
             text = (
-                f"turns are turned away: {running} run,"
-                f" and the loop is late by {in_ms(late)}"
+                f"new turns are refused: {running} running,"
+                f" and the event loop {in_ms(late)} late"
             )
             warn(ServerWarning(server=NAME, text=text))
         else:

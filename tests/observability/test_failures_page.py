@@ -73,7 +73,7 @@ SAID = [
     "it failed repeatedly, ",
     "earlier calls do not stop",
     "not reloaded, the old one goes on: ",
-    "turns are turned away: ",
+    "new turns are refused: ",
 ]
 
 

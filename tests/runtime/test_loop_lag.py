@@ -119,7 +119,7 @@ async def test_an_episode_is_told_once_when_it_begins_and_once_when_it_is_over(
         assert seen.warnings == [
             ServerWarning(
                 server="overload",
-                text="turns are turned away: 1 run, and the loop is late by 0 ms",
+                text="new turns are refused: 1 running, and the event loop 0 ms late",
             )
         ]
         await trio.sleep(CALM + 2 * PERIOD)

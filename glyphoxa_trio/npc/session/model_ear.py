@@ -151,7 +151,7 @@ class ModelEar:
 
     def _end(self, output: PlaybackOutput) -> None:
         detail = (
-            f"{self.npc.name} has another configuration of hearing:"
+            f"the speech settings of {self.npc.name} have changed:"
             " open the microphone again"
         )
         output.post(

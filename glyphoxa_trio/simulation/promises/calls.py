@@ -162,7 +162,7 @@ class RoundSeen:
         self.fan_out = (at, event)
 
     def slot_of(self, call: ToolCall, taken: set[int]) -> int:
-        """Which call of the response this is: itself, or the first of its like."""
+        """Return the call's index in the response, or that of the first equal call."""
         said = self.said or ()
         for slot, one in enumerate(said):
             if one is call:

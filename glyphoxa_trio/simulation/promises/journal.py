@@ -1,4 +1,4 @@
-"""The judge of what really ran: calls as told, against runs as they were. Pure.
+"""Compare the calls that were reported with the runs that happened. Pure.
 
 A run is known by its tool and its arguments, so what follows is exact where one
 call had those arguments, and a count where several had. Above 300 lines, because the

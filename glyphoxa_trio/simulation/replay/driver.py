@@ -1,12 +1,11 @@
-"""The conductor, which starts everything in its turn when a recording is replayed.
+"""The driver, which starts everything in its turn when a recording is replayed.
 
 At one instant no clock can tell what came first, and it matters: a player who speaks
 when the answer is over does not interrupt it. So the order of lines is the order of
 what happens. What people do comes when nothing else can happen at its instant; it did
 when it was recorded. Everything else is done, and answers of models and tools are
 given their cue, as soon as all has happened again that had happened before to the same
-NPC, in that very step; or, where that does not come to pass because something else has,
-when nothing more can happen either.
+NPC, in that very step; or, if the run has diverged, when nothing more can happen.
 """
 
 from __future__ import annotations

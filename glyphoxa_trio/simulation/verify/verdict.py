@@ -5,15 +5,15 @@
 
 First every NPC calls every tool it can reach, in every tier, once, at the tool's
 usual latency (`reach`): what can be reached, what not and why, and whether it
-answers in time. Then random evenings at this very table (`evenings`): slow,
+answers in time. Then random evenings at this very table (`scenarios`): slow,
 dying and stubborn tools, models that misbehave, interruptions, elevations, reloads;
 the promises are watched all the while, and one that is broken is shrunk to the
 shortest evening that breaks it. All of it on virtual time.
 
 Broken promises are faults of ours. What a configuration can break by itself are
-expectations: `Finding` says which, and whether it is an error. An error is written
-down and can never come true; a warning depends on facts that are not known yet, or on
-an approver's answer.
+expectations: `Finding` says which, and whether it is an error. An error is a
+configured expectation that cannot be met; a warning depends on facts that are not known
+yet, or on an approver's answer.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def lists_broken_schemas() -> None:
 @behaviour
 @choices("kind", "entry", "schema", "name", "list", "result")
 def lists_nonsense(*, kind: str = "entry") -> None:
-    """Lists nonsense: an entry, a name, or the list itself is no such thing."""
+    """Lists malformed entries or names, or something that is not a list."""
     results: dict[str, Any] = {
         "entry": {"tools": [*TOOLS, 7, "tool", None, {"title": "nameless"}]},
         "schema": {
