@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .runtime import Runtime, RuntimeClosed
     from .session import Session
     from .session_registry import UnknownNpc, find_npc
+    from .session_snapshot import SessionSnapshot, SnapshotRefused
     from .session_state import SessionEnded, TooManySessions
-    from .snapshot import SessionSnapshot, SnapshotRefused
 else:
     from glyphoxa_trio.lazy import lazy_names
     from glyphoxa_trio.renamed import renamed
@@ -51,9 +51,9 @@ else:
             "RuntimeClosed": "runtime",
             "Session": "session",
             "SessionEnded": "session_state",
-            "SessionSnapshot": "snapshot",
+            "SessionSnapshot": "session_snapshot",
             "SessionStore": "idle_sessions",
-            "SnapshotRefused": "snapshot",
+            "SnapshotRefused": "session_snapshot",
             "StoreFull": "idle_sessions",
             "TooManySessions": "session_state",
             "UnknownNpc": "session_registry",

@@ -16,7 +16,7 @@ from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 
-from .snapshot import SessionSnapshot
+from .session_snapshot import SessionSnapshot
 
 
 @attrs.frozen(kw_only=True)

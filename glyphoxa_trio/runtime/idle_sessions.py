@@ -20,8 +20,8 @@ from glyphoxa_trio.npc.cost import Costs, Spent
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.secret import Secret
 
+from .session_snapshot import SessionSnapshot, SnapshotRefused
 from .session_state import SessionState, SessionStates
-from .snapshot import SessionSnapshot, SnapshotRefused
 
 _PATIENCE: Final = 10.0  # seconds for a store to answer
 

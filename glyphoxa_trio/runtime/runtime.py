@@ -58,7 +58,6 @@ from .grants import (
     unapproved,
 )
 from .hooks import Hooks
-from .idle import idle_keys
 from .loop_lag import OverloadEvent
 from .models import Models
 from .overload import Overload
@@ -68,8 +67,9 @@ from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
 from .session import Session
 from .session_registry import SessionRegistry, find_npc
-from .snapshot import SessionSnapshot, SnapshotRefused
+from .session_snapshot import SessionSnapshot, SnapshotRefused
 from .unready import Unready, unready
+from .unused_keys import idle_keys
 from .usability import usability_of, warnings_of
 from .warned import Warnings
 

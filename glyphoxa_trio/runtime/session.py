@@ -27,8 +27,8 @@ from glyphoxa_trio.renamed import renamed_method
 
 from .hooks import Hooks
 from .session_registry import SessionRegistry
+from .session_snapshot import SessionSnapshot
 from .session_state import SessionState
-from .snapshot import SessionSnapshot
 
 
 @attrs.frozen(eq=False)

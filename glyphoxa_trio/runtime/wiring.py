@@ -59,7 +59,6 @@ from .environment import REAL, Environment
 from .given import tools_given
 from .grants import GrantProblem, approved_by, grants_of, refuse_faults
 from .hooks import RuntimeStart
-from .idle import idle_keys
 from .idle_sessions import MemoryStore, SessionStore
 from .loop_lag import OverloadEvent, name_stalls
 from .loop_lag import watch as watch_lateness
@@ -72,6 +71,7 @@ from .publisher import Publisher
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
+from .unused_keys import idle_keys
 from .voices import Voices, voices_of
 from .warned import Warnings
 from .watching import changes, files_of, look

@@ -730,7 +730,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a snapshot that nobody has signed is admitted",
-        "runtime/snapshot.py",
+        "runtime/session_snapshot.py",
         "if key is not None and not hmac.compare_digest(",
         "if key is not None and head[3] != _NO_MAC and not hmac.compare_digest(",
         "with a key, others' snapshots are refused",

@@ -15,7 +15,7 @@ import trio
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import ConfigError, load_text
 from glyphoxa_trio.npc import ModelSwitched, TurnDone
-from glyphoxa_trio.runtime.idle import idle_keys
+from glyphoxa_trio.runtime.unused_keys import idle_keys
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
     Refuse,

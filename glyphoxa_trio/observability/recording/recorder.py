@@ -58,7 +58,7 @@ from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.runtime.environment import REAL, Environment
 from glyphoxa_trio.runtime.hooks import Hooks, RuntimeStart
-from glyphoxa_trio.runtime.snapshot import SessionSnapshot
+from glyphoxa_trio.runtime.session_snapshot import SessionSnapshot
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.history import ToolPlace
 from glyphoxa_trio.tools.window import Sample

@@ -13,7 +13,7 @@ from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.cli.check import check
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.config.voices import CascadeMode, Engine
-from glyphoxa_trio.runtime.idle import idle_keys
+from glyphoxa_trio.runtime.unused_keys import idle_keys
 
 from ..npc.support import ScriptedLLM
 
