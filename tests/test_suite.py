@@ -17,7 +17,12 @@ from .test_acceptance import ROWS
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-FILES = sorted(TESTS.rglob("test_*.py"))
+# Not those of other projects, which are installed below tests/peers.
+FILES = sorted(
+    path
+    for path in TESTS.rglob("test_*.py")
+    if not {".python", "node_modules"} & {*path.relative_to(TESTS).parts}
+)
 ROOMS = sorted({path.relative_to(TESTS).parts[0] for path in FILES})
 SLOW = "pytest.mark.slow"
 

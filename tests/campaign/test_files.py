@@ -147,7 +147,7 @@ from functools import partial
 from pathlib import Path
 from glyphoxa_trio.campaign.changing import move_session
 from glyphoxa_trio.campaign.errors import FailedPrecondition
-from glyphoxa_trio.campaign.model import Status
+from glyphoxa_trio.campaign.model import SessionStatus
 from glyphoxa_trio.campaign.rules import create_character, start_session
 from glyphoxa_trio.campaign.sqlite import SqliteFile
 from glyphoxa_trio.campaign.stamps import Stamps
@@ -167,7 +167,7 @@ for n in range(40):
     else:
         file.write(
             lambda r: move_session(
-                r, stamps.moment(), "camp_1", session.id, Status.ENDED
+                r, stamps.moment(), "camp_1", session.id, SessionStatus.ENDED
             )
         )
     file.write(

@@ -578,12 +578,12 @@ import sys
 from functools import partial
 from pathlib import Path
 import trio
-from glyphoxa_trio.host import History, open_host
+from glyphoxa_trio.host import SampleHistory, open_host
 from glyphoxa_trio.storage.measurements import MeasurementFile
 from tests.host.fakes import fake, fan_out
 
 async def main():
-    history = History(partial(MeasurementFile.open, Path(sys.argv[1])))
+    history = SampleHistory(partial(MeasurementFile.open, Path(sys.argv[1])))
     async with open_host(history=history) as host:
         host.register(fake("look", read_only=True))
         while True:

@@ -135,8 +135,8 @@ def test_a_command_that_needs_an_extra_says_how_to_install_it(
 
 VERIFIES = """
 from glyphoxa_trio import Config
-from glyphoxa_trio.simulation.verify import Known, verify
-run = lambda: verify(Config(), Known())
+from glyphoxa_trio.simulation.verify import VerifyInputs, verify
+run = lambda: verify(Config(), VerifyInputs())
 """
 CONVERTS = """
 from glyphoxa_trio.providers.audio import Resampler

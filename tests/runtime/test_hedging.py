@@ -151,11 +151,17 @@ hedging:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{enabled: true}", "replicas names no servers @ table.yaml.hedging"),
-        ("{extra_calls: 2}", "at most 1 @ table.yaml.hedging.extra_calls"),
-        ("{extra_call: 0.1}", "did you mean 'extra_calls'? @ table.yaml.hedging"),
-        ("{replicas: [[north]]}", "got [north] @ table.yaml.hedging.replicas"),
-        ("{replicas: [north]}", "expected a list, got text @ table.yaml.hedging"),
+        ("{enabled: true}", "replicas names no servers, line 1 @ table.yaml.hedging"),
+        ("{extra_calls: 2}", "at most 1, line 1 @ table.yaml.hedging.extra_calls"),
+        (
+            "{extra_call: 0.1}",
+            "did you mean 'extra_calls'?, line 1 @ table.yaml.hedging",
+        ),
+        ("{replicas: [[north]]}", "got [north], line 1 @ table.yaml.hedging.replicas"),
+        (
+            "{replicas: [north]}",
+            "expected a list, got text; write each line of replicas[0] below it",
+        ),
     ],
 )
 def test_what_is_wrong_with_it_names_the_place(text: str, problem: str) -> None:

@@ -185,7 +185,7 @@ async def test_beyond_so_many_the_longest_idle_is_closed(
                 await both.wait()
             outcome = await asked(one, "pages")
             assert outcome.status is Status.UNAVAILABLE
-            assert "serves 2 sessions just now" in outcome.message
+            assert "serves 2 sessions at the moment" in outcome.message
         assert (await pages(one))[1] == []
 
 

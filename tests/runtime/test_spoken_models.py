@@ -133,7 +133,7 @@ async def test_a_file_says_how_gemini_hears_and_speaks() -> None:
         ),
         (
             f"{GEMINI_38}, thinking: low",
-            "thinking: gemini-3.8-live thinks by itself.*@ s2s",
+            "thinking: gemini-3.8-live decides by itself how much it thinks.*@ s2s",
         ),
         (
             f"{GEMINI_38}, gemini_live: {{proactive: false}}",
@@ -161,11 +161,11 @@ async def test_what_a_model_does_not_take_is_an_error_of_the_configuration(
         ),
         (
             "openai_realtime: {eagernes: low}",
-            r"did you mean 'eagerness'\? @ .*s2s\.openai_realtime",
+            r"did you mean 'eagerness'\?, line 1 @ .*s2s\.openai_realtime",
         ),
         (
             "gemini_live: {prefix_padding_ms: -1}",
-            r"must not be negative @ .*s2s\.gemini_live\.prefix_padding_ms",
+            r"must not be negative, line 1 @ .*s2s\.gemini_live\.prefix_padding_ms",
         ),
     ],
 )
@@ -276,7 +276,7 @@ def _tone(rate: int, seconds: float) -> bytes:
 
 async def test_a_fallback_that_cannot_be_names_its_place() -> None:
     spare = f"fallbacks: [{{{GEMINI_38}, thinking: low}}]"
-    with pytest.raises(ConfigError, match=r"thinks by itself.*@ s2s\.fallbacks\[0\]"):
+    with pytest.raises(ConfigError, match=r"decides by itself.*@ s2s\.fallbacks\[0\]"):
         async with open_runtime(config(f"{OPENAI}, {spare}")):
             raise AssertionError("it was opened")
     with pytest.raises(ConfigError, match=r"\[0\] needs provider.*s2s\.fallbacks"):

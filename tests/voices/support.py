@@ -71,7 +71,7 @@ def provider_at(server: Front[Any], model: str, **options: Any) -> Any:
         base_url=server.base_url,
         api_key=Secret("sk-hush"),
         dial=dial,
-        options=asked.Options(**options),
+        options=asked.SessionOptions(**options),
     )
 
 

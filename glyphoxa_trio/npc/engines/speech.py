@@ -253,7 +253,7 @@ class SpeechEngine(TurnEngine):
     def asks(self, utterance: Utterance) -> bool:
         return utterance.interaction is None or not self._live.answers
 
-    async def hear_out(self, utterance: Utterance) -> None:
+    async def wait_transcript(self, utterance: Utterance) -> None:
         heard, route = utterance.interaction, self._settings.s2s.route
         asked = heard is not None and not heard.reports
         if heard is not None and asked and not self._live.answers and route:

@@ -83,7 +83,10 @@ aerodromes:
         ),
         "must not be empty @ atis.yaml.aerodromes.ENGM.advisories[0]",
         "'9' is not a frequency, such as 118.300 @ atis.yaml.aerodromes.ENBR.frequency",
-        "expected a list, got text @ atis.yaml.aerodromes.ENBR.advisories",
+        (
+            "expected a list, got text; write each line of advisories below it, after a"
+            " dash: - … @ atis.yaml.aerodromes.ENBR.advisories"
+        ),
     ]
 
 
