@@ -278,7 +278,7 @@ async def _read(runtime: Runtime, found: Soak) -> None:
     with trio.move_on_after(PATIENCE) as patience:
         while (  # noqa: ASYNC110
             runtime.turns_running
-            or runtime.host.statistics().flights.flying
+            or runtime.host.statistics().shared_tasks.running
             or {row.name for row in runtime.servers()} != {"ledger", "guide"}
             or any(row.state is not ServerState.READY for row in runtime.servers())
         ):

@@ -12,18 +12,19 @@ from collections.abc import Callable
 from typing import Any
 
 
-def renamed(module: str, **names: str) -> Callable[[str], Any]:
+def renamed(module: str, level: int = 3, /, **names: str) -> Callable[[str], Any]:
     """Return a module's ``__getattr__`` that answers old names with the new objects.
 
     Args:
       module: the module's ``__name__``.
+      level: how many frames above the warning the user of the old name is.
       names: the new name in that module, by old name.
     """
 
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        _warn(f"{module}.{name}", f"{module}.{names[name]}", level=3)
+        _warn(f"{module}.{name}", f"{module}.{names[name]}", level)
         return getattr(sys.modules[module], names[name])
 
     return get
@@ -42,6 +43,6 @@ def renamed_method(old: str, new: str) -> Callable[..., Any]:
     return method
 
 
-def _warn(old: str, new: str, *, level: int) -> None:
+def _warn(old: str, new: str, level: int) -> None:
     text = f"{old} is called {new} now; the old name goes with the next minor version"
-    warnings.warn(text, DeprecationWarning, stacklevel=level + 1)
+    warnings.warn(text, DeprecationWarning, stacklevel=level)

@@ -27,6 +27,7 @@ EXPLAINS_CODES = "docs/acceptance.md"
 TERMS = ["G711", "S2S", "H11"]
 CODE = re.compile(
     rf"(?<![\w/.-])(?!(?:{'|'.join(TERMS)})\b)[ADGNTSHFCXMU]\d{{1,3}}[a-z]?\b"
+    r"|\bseed 0\d+"
 )
 NOQA = re.compile(r"#\s*(?:ruff:\s*)?noqa\b[^#]*")
 

@@ -38,8 +38,9 @@ def test_an_old_name_is_the_new_object_and_warns(room: str, old: str, new: str) 
     words = re.escape(
         f"glyphoxa_trio.{room}.{old} is called glyphoxa_trio.{room}.{new}"
     )
-    with pytest.warns(DeprecationWarning, match=words):
+    with pytest.warns(DeprecationWarning, match=words) as told:
         assert getattr(module, old) is getattr(module, new)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_a_name_that_never_was_is_refused_as_usual() -> None:
@@ -57,5 +58,7 @@ async def test_an_old_method_calls_the_new_one(kind: type) -> None:
         async def set_variables(self, values: object) -> object:
             return values
 
-    with pytest.warns(DeprecationWarning, match=r"introduce is called .*set_variables"):
+    words = r"introduce is called .*set_variables"
+    with pytest.warns(DeprecationWarning, match=words) as told:
         assert await Told().introduce({"caller": "Ann"}) == {"caller": "Ann"}
+    assert [warning.filename for warning in told] == [__file__]

@@ -127,11 +127,11 @@ async def nothing_left(runtime: Runtime, before: Held, *, within: float) -> list
 
 
 def _left(runtime: Runtime, before: Held) -> list[str]:
-    flights, now = runtime.host.statistics().flights, Held.now()
+    flights, now = runtime.host.statistics().shared_tasks, Held.now()
     return [
         text
         for text, wrong in (
-            (f"calls still fly: {flights}", flights.flying or flights.lingering),
+            (f"calls still fly: {flights}", flights.running or flights.lingering),
             (f"turns still run: {runtime.turns_running}", runtime.turns_running),
             (f"tasks are left: {now.tasks - before.tasks}", now.tasks > before.tasks),
             (

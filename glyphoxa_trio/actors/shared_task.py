@@ -140,10 +140,10 @@ class TaskResult(Generic[R]):
 
 @attrs.frozen(kw_only=True)
 class SharedTaskStatistics:
-    """Counts of shared tasks: ``flying`` are running now; ``lingering`` is by key."""
+    """Counts of shared tasks: ``running`` are running now; ``lingering`` is by key."""
 
-    launched: int
-    flying: int
+    started: int
+    running: int
     lingering: dict[Hashable, int]
 
 
@@ -166,8 +166,8 @@ class SharedTasks:
     grace: float = 0.1
     threads: int = 40
     threads_per_key: int = 8
-    _launched: int = attrs.field(default=0, init=False)
-    _flying: int = attrs.field(default=0, init=False)
+    _started: int = attrs.field(default=0, init=False)
+    _running: int = attrs.field(default=0, init=False)
     _lingering: LingeringTasks = attrs.field(factory=LingeringTasks, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _taskless: set[SharedTask[Any]] = attrs.field(factory=set, init=False)
@@ -218,8 +218,8 @@ class SharedTasks:
         else:
             shared._stop = partial(self._leave, shared, leave)
             self._taskless.add(shared)
-        self._launched += 1
-        self._flying += 1
+        self._started += 1
+        self._running += 1
         return shared
 
     def start_in_thread(
@@ -253,8 +253,8 @@ class SharedTasks:
     def statistics(self) -> SharedTaskStatistics:
         counts = {key: self.lingering(key) for key in self._lingering.by_key}
         return SharedTaskStatistics(
-            launched=self._launched,
-            flying=self._flying,
+            started=self._started,
+            running=self._running,
             lingering={key: count for key, count in counts.items() if count},
         )
 
@@ -279,7 +279,7 @@ class SharedTasks:
     def _end(self, shared: SharedTask[Any]) -> None:
         if shared._result is None:
             shared._result = outcome.Error(SharedTaskCancelled(str(shared.key)))
-        self._flying -= 1
+        self._running -= 1
         self._taskless.discard(shared)
         self._lingering.discard(shared.key, shared)
         shared._finish()

@@ -1,4 +1,4 @@
-"""Layer 3, campaigns: their participants, characters and sessions (seed 002).
+"""Layer 3, campaigns: their participants, characters and sessions.
 
 A campaign has participants (the GM and the players), characters (the tools and
 resources call them actors, a word that means something else in this program) and

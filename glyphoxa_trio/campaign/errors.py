@@ -1,6 +1,7 @@
 """The refusals of requests about campaigns, one code for each.
 
-The codes are those of gRPC, as far as seed 002 has them and a client can act on them.
+The codes are those of gRPC, as far as the original design has them and a client can act
+on them.
 """
 
 from __future__ import annotations

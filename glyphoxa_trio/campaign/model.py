@@ -1,7 +1,7 @@
 """The records: campaigns, participants, characters, sessions.
 
-Each can write itself as JSON, with the fields of seed 002 in its order. Times are text,
-RFC 3339 in UTC with Z.
+Each can write itself as JSON, with the fields of the original design in its order.
+Times are text, RFC 3339 in UTC with Z.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ class Character(CampaignMember):
     updated_at: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON; ``controller`` is left out if None, as in seed 002."""
+        """Return it as JSON; ``controller`` is left out if None, as in the original
+        design."""
         return _without(attrs.asdict(self), "controller")
 
 

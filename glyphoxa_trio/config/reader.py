@@ -284,7 +284,7 @@ class ConfigReader:
 
 
 def _bare(token: Secret) -> Secret | None:
-    """The token alone: seed 000 writes it with the scheme, others without."""
+    """The token alone: some files write it with the scheme, others without."""
     scheme, _, rest = token.reveal().partition(" ")
     if scheme.lower() != "bearer":
         return token

@@ -48,8 +48,8 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
         },
         "turns_running": runtime.turns_running,
         "calls": {
-            "running": figures.flights.flying,
-            "lingering": sum(figures.flights.lingering.values()),
+            "running": figures.shared_tasks.running,
+            "lingering": sum(figures.shared_tasks.lingering.values()),
             "outcomes": plain(figures.executor.outcomes),
             "refusals": plain(figures.executor.refusals),
         },

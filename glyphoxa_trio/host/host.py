@@ -93,7 +93,7 @@ class HostStatistics:
     """Counts of a host since it opened, and the load of its parts."""
 
     executor: ExecutorStatistics
-    flights: SharedTaskStatistics
+    shared_tasks: SharedTaskStatistics
     calibrator: MailboxStatistics
     tools: int
     history: HistoryStatistics | None = None
@@ -388,7 +388,7 @@ class ToolHost:
     def statistics(self) -> HostStatistics:
         return HostStatistics(
             executor=self._executor.statistics(),
-            flights=self._tasks.statistics(),
+            shared_tasks=self._tasks.statistics(),
             calibrator=self._calibrator.statistics(),
             tools=len(self.snapshot.listings),
             history=None if self._history is None else self._history.statistics(),

@@ -200,7 +200,7 @@ def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
 
 
 def _of_tools(host: ToolHost, figures: Figures) -> Iterator[Family]:
-    lingering = host.statistics().flights.lingering
+    lingering = host.statistics().shared_tasks.lingering
     strays: Counter[Labels] = Counter()
     for key, count in lingering.items():
         strays[figures.names.of(str(key))] += count
@@ -251,7 +251,9 @@ def _of_tools(host: ToolHost, figures: Figures) -> Iterator[Family]:
 
 def _of_the_host(now: HostStatistics) -> Iterator[Family]:
     """Return the readings that the host counts by itself."""
-    yield gauge("glyphoxa_calls_running", "Calls in the air.", now.flights.flying)
+    yield gauge(
+        "glyphoxa_calls_running", "Calls that are running.", now.shared_tasks.running
+    )
     yield counter(
         "glyphoxa_refusals",
         "Calls that were not run, by reason; unknown is a name that no tool has.",

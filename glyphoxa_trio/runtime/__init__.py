@@ -60,7 +60,7 @@ else:
             "find_npc": "session_registry",
             "open_runtime": "opening",
         },
-        otherwise=renamed(__name__, World="Environment"),
+        otherwise=renamed(__name__, 4, World="Environment"),
     )
 
 __all__ = [

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 # client are imported in threads by the code that uses them.
 _ALWAYS: Final = ("glyphoxa_trio.runtime.wiring", "jsonschema_rs")
 _FOR_FILES: Final = ("cattrs", "ruamel.yaml")
+# What is imported completely. `sys.modules` has a module as soon as its import begins;
+# importing it then would make the event loop wait for the other thread.
+_loaded: set[str] = set()
 
 
 class NotOnTrio(GlyphoxaError):
@@ -178,18 +181,20 @@ async def _load(config: object) -> None:
     """Import what opening a runtime needs, in a thread: it takes a few tenths of a
     second, for which the caller's other tasks should not have to wait."""
     needed = (*_ALWAYS, *(_FOR_FILES if isinstance(config, str | Path) else ()))
-    missing = [name for name in needed if name not in sys.modules]
+    missing = [name for name in needed if name not in _loaded]
     if not missing:
         return
     if _clock_jumps():
         _import(missing)
     else:
-        await trio.to_thread.run_sync(_import, missing)
+        # Cancelled, the caller leaves at once, and the thread finishes its import.
+        await trio.to_thread.run_sync(_import, missing, abandon_on_cancel=True)
 
 
 def _import(names: Iterable[str]) -> None:
     for name in names:
         import_module(name)
+        _loaded.add(name)
 
 
 def _clock_jumps() -> bool:

@@ -170,7 +170,7 @@ class Peer:
 
     def _take_notice(self, notice: jsonrpc.Notice) -> None:
         # All other notifications are ignored, so the name of
-        # ``notifications/initialized`` does not matter: seed 002 has a shorter one.
+        # ``notifications/initialized`` does not matter: the original design is shorter.
         if notice.method == "notifications/cancelled":
             self._taken.take_back(notice.params.get("requestId"))
 

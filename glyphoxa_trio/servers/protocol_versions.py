@@ -86,7 +86,7 @@ def shake_hands(
 
     A version that the server does not know is answered with the newest one that it
     does; the client disconnects if it cannot use that. A client that sends no
-    ``capabilities`` has none, since an example in seed 002 sends none.
+    ``capabilities`` has none, since an example in the original design sends none.
 
     Raises:
       RpcError: if a parameter has the wrong type; the message names it.

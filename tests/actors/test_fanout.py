@@ -190,7 +190,7 @@ async def test_foreign_code_that_shields_itself_does_not_hold_it(
         LATE,
     ]
     assert trio.current_time() == 0.5
-    assert flights.statistics().flying == 2
+    assert flights.statistics().running == 2
 
 
 async def test_a_thread_that_ignores_cancellation_does_not_hold_it(

@@ -101,7 +101,7 @@ async def test_a_passenger_gets_the_result(
     assert flight.done
     assert not flight.cancelled
     assert flights.statistics() == SharedTaskStatistics(
-        launched=1, flying=0, lingering={}
+        started=1, running=0, lingering={}
     )
 
 
@@ -131,7 +131,7 @@ async def test_every_passenger_of_a_shared_flight_gets_the_result(
             passengers.start_soon(ask)
     assert results == ["woke at 0.5"] * 20
     assert await ride(flight, 60) == "woke at 0.5"
-    assert flights.statistics().launched == 1
+    assert flights.statistics().started == 1
 
 
 async def test_one_passenger_leaving_does_not_stop_it_for_others(
@@ -169,7 +169,7 @@ async def test_the_last_passenger_out_cancels_the_flight(
         await ride(flight, 60)
     assert ended == [0.5]
     assert flights.statistics() == SharedTaskStatistics(
-        launched=1, flying=0, lingering={}
+        started=1, running=0, lingering={}
     )
 
 
@@ -220,11 +220,11 @@ async def test_work_that_shields_itself_never_holds_the_caller(
     flight = flights.start("tool", deaf_nap, 5)
     assert await ride(flight, 0.5) == "left"
     assert trio.current_time() == 0.5
-    assert flights.statistics().flying == 1
+    assert flights.statistics().running == 1
     await flight.settled()
     assert trio.current_time() == 5
     assert flights.statistics() == SharedTaskStatistics(
-        launched=1, flying=0, lingering={}
+        started=1, running=0, lingering={}
     )
 
 
@@ -248,18 +248,18 @@ async def test_too_many_strays_refuse_their_key_until_one_ends(
         await ride(flights.start("deaf", deaf_nap, seconds), 0)
     await trio.sleep(1)
     assert flights.statistics() == SharedTaskStatistics(
-        launched=2, flying=2, lingering={"deaf": 2}
+        started=2, running=2, lingering={"deaf": 2}
     )
     with pytest.raises(TooManyFlights, match=r"^deaf: 2 earlier calls do not stop$"):
         flights.start("deaf", nap, 1)
-    assert flights.statistics().launched == 2
+    assert flights.statistics().started == 2
     assert await ride(flights.start("other", nap, 1), 60) == "woke at 2"
     await trio.sleep(1.25)  # at 3 the first lingering task ends
     assert flights.lingering("deaf") == 1
     assert await ride(flights.start("deaf", nap, 0.5), 60) == "woke at 3.75"
     await trio.sleep(2)
     assert flights.statistics() == SharedTaskStatistics(
-        launched=4, flying=0, lingering={}
+        started=4, running=0, lingering={}
     )
     assert flights._lingering.by_key == {}, "a key that is done is forgotten"
 
@@ -290,7 +290,7 @@ async def test_an_error_during_cancellation_does_not_reach_the_owner(
         await wait_all_tasks_blocked()
     with pytest.raises(Bug, match="in the clean-up"):
         await last.result()
-    assert flights.statistics().flying == 0
+    assert flights.statistics().running == 0
 
 
 async def test_the_owners_end_ends_every_wait(autojump_clock: MockClock) -> None:
@@ -303,7 +303,7 @@ async def test_the_owners_end_ends_every_wait(autojump_clock: MockClock) -> None
         async with open_flights() as flights:
             passengers.start_soon(ask, flights.start("tool", nap, 5))
             await trio.sleep(1)
-    assert flights.statistics().flying == 0
+    assert flights.statistics().running == 0
 
 
 async def test_a_launch_after_the_owners_end_fails_and_is_not_counted(
@@ -314,7 +314,7 @@ async def test_a_launch_after_the_owners_end_fails_and_is_not_counted(
     with pytest.raises(RuntimeError, match="closed"):
         flights.start("tool", nap, 1)
     assert flights.statistics() == SharedTaskStatistics(
-        launched=0, flying=0, lingering={}
+        started=0, running=0, lingering={}
     )
 
 
@@ -350,7 +350,7 @@ def test_a_flight_lives_as_long_as_its_most_patient_passenger(
             assert flight.cancelled is (longest < lasts)
             assert ended == [lasts if deaf else min(longest, lasts)]
             assert flights.statistics() == SharedTaskStatistics(
-                launched=1, flying=0, lingering={}
+                started=1, running=0, lingering={}
             )
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
@@ -396,7 +396,7 @@ async def test_what_needs_no_task_lands_when_somebody_says_so(
     assert trio.lowlevel.current_statistics().tasks_living == tasks
     flight.add_waiter()
     flight.add_waiter()
-    assert flights.statistics().flying == 1
+    assert flights.statistics().running == 1
     work.land("here")
     assert told == [outcome.Value("here")]
     assert [await flight.result(), await flight.result()] == ["here", "here"]
@@ -405,7 +405,7 @@ async def test_what_needs_no_task_lands_when_somebody_says_so(
     assert not flight.release()
     assert (work.left, told) == (0, [outcome.Value("here")])
     assert flights.statistics() == SharedTaskStatistics(
-        launched=1, flying=0, lingering={}
+        started=1, running=0, lingering={}
     )
 
 
@@ -425,7 +425,7 @@ async def test_who_leaves_it_last_leaves_nothing_behind(
     await trio.sleep(1)
     assert (stopped, told) == (["tool"], [])
     assert flights.statistics() == SharedTaskStatistics(
-        launched=1, flying=0, lingering={}
+        started=1, running=0, lingering={}
     )
 
 
@@ -447,7 +447,7 @@ async def test_it_may_turn_out_to_need_a_task(
     work.go_on(1)  # nobody waits for it
     await trio.sleep(2)
     assert flights.statistics() == SharedTaskStatistics(
-        launched=4, flying=0, lingering={}
+        started=4, running=0, lingering={}
     )
 
 
@@ -513,7 +513,7 @@ def test_a_flight_without_a_task_ends_once_whatever_comes_first(
                 assert told == came
                 assert came in ([], [result])
             assert work.left == (end == "left" and not in_task)
-            assert flights.statistics().flying == (not end)
+            assert flights.statistics().running == (not end)
             assert flights.statistics().lingering == {}
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
@@ -545,7 +545,7 @@ async def test_a_thread_lands_like_any_other_work(flights: SharedTasks) -> None:
     with pytest.raises(ZeroDivisionError):
         await ride(flights.start_in_thread("tool", divmod, 1, 0), 10)
     assert flights.statistics() == SharedTaskStatistics(
-        launched=2, flying=0, lingering={}
+        started=2, running=0, lingering={}
     )
 
 
@@ -562,7 +562,7 @@ async def test_a_thread_that_ignores_cancellation_never_holds_the_caller() -> No
                 with pytest.raises(SharedTaskCancelled):
                     await flight.result()  # lands at once, though its thread runs
             assert flights.statistics() == SharedTaskStatistics(
-                launched=2, flying=0, lingering={"deaf": 2}
+                started=2, running=0, lingering={"deaf": 2}
             )
             with pytest.raises(TooManyFlights, match="deaf: 2"):
                 flights.start_in_thread("deaf", divmod, 7, 2)
@@ -594,7 +594,7 @@ async def test_a_caller_cancelled_while_waiting_for_a_thread_leaves_no_stray() -
             assert waiting.release()
             await waiting.settled()
             assert flights.statistics() == SharedTaskStatistics(
-                launched=2, flying=1, lingering={}
+                started=2, running=1, lingering={}
             )
             held.go.set()
             assert await ride(holder, 10) == ()
@@ -608,7 +608,7 @@ async def test_the_end_of_the_owner_does_not_wait_for_a_thread() -> None:
             flights.start_in_thread("deaf", held)
             await held.running.wait()
     assert not held.go.is_set()
-    assert flights.statistics().flying == 0
+    assert flights.statistics().running == 0
     held.go.set()
 
 

@@ -27,7 +27,7 @@ CALL = (ToolCall("1", "act", "{}"),)
 
 
 async def _until_lingering(runtime: Runtime, counts: dict[str, int]) -> None:
-    while runtime.host.statistics().flights.lingering != counts:
+    while runtime.host.statistics().shared_tasks.lingering != counts:
         await trio.lowlevel.checkpoint()
 
 

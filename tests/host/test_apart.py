@@ -38,7 +38,7 @@ async def test_its_run_ends_with_the_time_of_the_call() -> None:
         with trio.fail_after(20):
             end = await host.execute("custom.waits_for_ever", tier=Tier.FAST)
             assert (end.status, end.limit) == (Status.TIMEOUT, Limit.TURN)
-            while host.statistics().flights.lingering:  # noqa: ASYNC110
+            while host.statistics().shared_tasks.lingering:  # noqa: ASYNC110
                 await trio.sleep(0.01)
 
 

@@ -154,7 +154,7 @@ async def test_a_handler_that_swallows_its_cancellation_holds_nobody(
 
 
 def lingering(host: ToolHost) -> dict[Any, int]:
-    return host.statistics().flights.lingering
+    return host.statistics().shared_tasks.lingering
 
 
 async def test_strays_are_counted_and_beyond_the_bound_the_tool_is_refused(
@@ -185,7 +185,7 @@ async def test_strays_are_counted_and_beyond_the_bound_the_tool_is_refused(
 
         await trio.sleep(60)  # they end at last
         assert lingering(host) == {}
-        assert host.statistics().flights.flying == 0
+        assert host.statistics().shared_tasks.running == 0
         assert statuses(await fan_out(host, "deaf")) == ["timeout"]
         assert len(log.began) == 3
 

@@ -239,7 +239,7 @@ async def test_statistics_count_what_the_rooms_count(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fan_out, host, "look", "deaf", "nonsense")
             await trio.sleep(0.1)
-            assert host.statistics().flights.flying == 2
+            assert host.statistics().shared_tasks.running == 2
         await trio.sleep(0.1)
         counts = host.statistics()
         assert counts.tools == 2
@@ -248,8 +248,8 @@ async def test_statistics_count_what_the_rooms_count(
             Status.TIMEOUT: 1,
             Status.DENIED: 1,
         }
-        assert (counts.flights.launched, counts.flights.flying) == (2, 1)
-        assert counts.flights.lingering == {"fake.deaf": 1}
+        assert (counts.shared_tasks.started, counts.shared_tasks.running) == (2, 1)
+        assert counts.shared_tasks.lingering == {"fake.deaf": 1}
         assert (counts.calibrator.name, counts.calibrator.told) == ("calibrator", 3)
 
 
@@ -276,7 +276,7 @@ async def test_closing_ends_everything(autojump_clock: MockClock) -> None:
     # Whoever waited has an answer, and whoever listened has the end.
     assert sorted(ends) == ["no more events", "unavailable"]
     assert log.cancelled == [("look", 0.1)]
-    assert host.statistics().flights.flying == 0
+    assert host.statistics().shared_tasks.running == 0
     assert trio.current_time() == 0.1
 
 

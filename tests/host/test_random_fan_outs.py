@@ -224,10 +224,10 @@ async def play(table: Table) -> Seen:
             )
         seen.took = trio.current_time()
         await wait_all_tasks_blocked()
-        seen.flying = host.statistics().flights.flying
-        seen.launched = host.statistics().flights.launched
+        seen.flying = host.statistics().shared_tasks.running
+        seen.launched = host.statistics().shared_tasks.started
         await trio.sleep(60)
-        seen.flying_later = host.statistics().flights.flying
+        seen.flying_later = host.statistics().shared_tasks.running
     return seen
 
 

@@ -130,10 +130,10 @@ async def play(twins: Twins) -> Seen:
         await fan_out(host, table, seen)
         seen.took = trio.current_time()
         await wait_all_tasks_blocked()
-        seen.flying = host.statistics().flights.flying
-        seen.launched = host.statistics().flights.launched
+        seen.flying = host.statistics().shared_tasks.running
+        seen.launched = host.statistics().shared_tasks.started
         await trio.sleep(60)
-        seen.flying_later = host.statistics().flights.flying
+        seen.flying_later = host.statistics().shared_tasks.running
         check_the_figures(host, seen)
     return seen
 

@@ -257,7 +257,7 @@ async def test_a_cancelled_call_says_nothing_of_the_tools_health(
         estimate = (await table.host.report())["test.look"]
         assert len(ran.cancelled) == 8
         assert (estimate.samples, estimate.degraded) == (0, None)
-        assert not table.host.statistics().flights.lingering
+        assert not table.host.statistics().shared_tasks.lingering
         heard = await ask(table.npc, SAID)
     assert heard.done.outcomes[0].ok
 
@@ -779,7 +779,7 @@ async def test_a_closed_runtime_leaves_nothing(autojump_clock: MockClock) -> Non
             await wait_all_tasks_blocked()
             assert table.llm.open == 0
             assert ran.cancelled == [("look", 0.5)]
-            assert table.host.statistics().flights.flying == 0
+            assert table.host.statistics().shared_tasks.running == 0
             assert ended(table) == [(DISCARDED, "the session ended")]
 
 

@@ -474,7 +474,7 @@ async def test_a_handler_that_ignores_being_cancelled_is_not_begun_over_and_over
             await trio.sleep(0.625)
         await table.npc.hearing("")
         assert begun == [0.375]
-        assert table.host.statistics().flights.lingering == {"test.look": 1}
+        assert table.host.statistics().shared_tasks.lingering == {"test.look": 1}
         assert len(table.host.tools()) == 1  # it is still there for a turn
 
 
@@ -496,7 +496,7 @@ async def test_ahead_is_closed_once_and_takes_nothing_more(
         assert (counted.begun, counted.used, counted.wasted) == (1, 0, 1)
         assert counted.waste == 0.25
         assert ran.cancelled == [("look", 0.25)]
-        assert table.host.statistics().flights.flying == 0
+        assert table.host.statistics().shared_tasks.running == 0
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ async def change(table: Table, ran: Ran, what: str, more: bool) -> bool:
 async def check_that_nothing_is_left(table: Table) -> None:
     await wait_all_tasks_blocked()
     assert table.llm.open == 0
-    assert table.host.statistics().flights.flying == 0
+    assert table.host.statistics().shared_tasks.running == 0
     assert not table.host._attempts._speculative
     told = table.events.all(SpeculationDone)
     for done in told:

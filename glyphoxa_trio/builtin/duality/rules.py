@@ -5,7 +5,8 @@ success, whatever the total. Otherwise the roll succeeds if the total reaches th
 difficulty, and the larger die decides whether it is with Hope or with Fear. Without a
 difficulty there is only Hope or Fear. A difficulty of 0 counts as a difficulty.
 
-The numbers that seed 002 shows for `probability` are impossible: the dice are alike, so
+The numbers that the original design shows for `probability` are impossible: the dice
+  are alike, so
 there are as many outcomes with Hope as with Fear.
 """
 

@@ -1,7 +1,7 @@
 """The tools of the campaign server.
 
-They are those of seed 002, with its answers, and those that clients need besides, since
-many clients never read a resource.
+They are those of the original design, with its answers, and those that clients need
+besides, since many clients never read a resource.
 """
 
 from __future__ import annotations

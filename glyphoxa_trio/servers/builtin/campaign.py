@@ -1,4 +1,4 @@
-"""``glyphoxa serve campaign``: campaigns, in an SQLite file (seed 002)."""
+"""``glyphoxa serve campaign``: campaigns, in an SQLite file."""
 
 from __future__ import annotations
 

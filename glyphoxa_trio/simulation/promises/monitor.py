@@ -344,9 +344,9 @@ class Monitor:
 
     def quiet(self, runtime: Runtime) -> None:
         """All that was said is answered, and every limit is long over."""
-        flights = runtime.host.statistics().flights
-        if flights.flying:
-            self._no(Promise.NOTHING_LEFT, "host", f"{flights.flying} still fly")
+        tasks = runtime.host.statistics().shared_tasks
+        if tasks.running:
+            self._no(Promise.NOTHING_LEFT, "host", f"{tasks.running} still run")
         if runtime.turns_running:
             self._no(Promise.ENDS, "runtime", f"{runtime.turns_running} turns run")
         self._judge.quiet()
@@ -355,9 +355,9 @@ class Monitor:
         """The runtime's block was left, which took so many seconds."""
         if took > CLOSING + self.slack:
             self._no(Promise.NOTHING_LEFT, "runtime", f"closing took {took:g} s")
-        flights = runtime.host.statistics().flights
-        if flights.flying or flights.lingering:
-            self._no(Promise.NOTHING_LEFT, "host", f"{flights.flying} calls still fly")
+        tasks = runtime.host.statistics().shared_tasks
+        if tasks.running or tasks.lingering:
+            self._no(Promise.NOTHING_LEFT, "host", f"{tasks.running} calls still run")
         if runtime.turns_running:
             self._no(Promise.NOTHING_LEFT, "runtime", "a turn still runs")
         if self.scenery is None:
