@@ -20,6 +20,7 @@ _OPTIONAL: Final = re.compile(r" \[[^\]]*\]")
 
 SKIPPED: Final = {
     "make test": "this is it",
+    "make test-all": "this is a part of it",
     "pip install .": "tests/packaging installs the wheel",
     "make peers": "it installs",
     "make newcomer": "it is this",

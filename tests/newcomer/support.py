@@ -33,8 +33,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         if not name.startswith(("GLYPHOXA_", "OPENAI_", "ANTHROPIC_", "XDG_", "MAKE"))
         and name not in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "ORACLE_DELAY")
     }
-    run = home / "run"
-    run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    run, temporary = home / "run", home / "tmp"
+    for folder in (run, temporary):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return ours | {
         "HOME": str(home),
         "XDG_STATE_HOME": str(home / "state"),
@@ -42,6 +43,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(home / "config"),
         "XDG_CACHE_HOME": str(home / "cache"),
         "XDG_RUNTIME_DIR": str(run),
+        "TMPDIR": str(temporary),  # running programs are looked for there, too
         **more,
     }
 

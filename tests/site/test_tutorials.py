@@ -61,9 +61,6 @@ async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
     folder, home = tmp_path / "folder", tmp_path / "home"
     folder.mkdir()
     env = environment(home, COLUMNS="120", TERM="dumb")
-    # Running programs are looked for below this folder, too.
-    env["TMPDIR"] = str(home / "tmp")
-    Path(env["TMPDIR"]).mkdir()
     env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     here, printed = folder, ""
     for step in steps(page):
