@@ -16,7 +16,9 @@ demo: $(VENV)/.runs
 # two cores. In the order of their names: xdist would leave the files with one long test
 # for the end, where the other cores wait. The ten slowest are named at the end.
 # Tests start hundreds of processes, and each would compile the package again.
+# Much of them waits for other processes: one worker more than the machine has cores.
 SELECT ?= not slow
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n logical \
 	--dist loadfile --no-loadscope-reorder --durations=10
 test: $(VENV)/.tests
