@@ -67,14 +67,15 @@ def test_a_conversation_on_a_terminal(tmp_path: Path) -> None:
 
 def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
-        path = table_of(tmp_path, seer(told.path))
+        late = f"sleep 2; exec {sys.executable} {SEER} {told.path}"
+        path = table_of(tmp_path, seer(told.path, command=["sh", "-c", late]))
         with terminal("play", path) as table:
             table.expect("servers, starting: seer\n")
-            pid = told.expect("started")
             table.expect(PROMPT)
             table.type("whisper, seer\n")
             # It is still starting: the first question waits for it.
             table.expect("waiting for seer\n")
+            pid = told.expect("started")
             table.expect("A word about whisper.\n")
             table.expect(PROMPT)
             table.type("ponder, seer\n")
