@@ -12,7 +12,7 @@ REAL := tests/real_model/.python
 demo: $(VENV)/.runs
 	@$(BIN)/glyphoxa play config/tavern.yaml
 
-# Pass the quick tests: at most 400 seconds of processor, which is some four minutes on
+# Pass the quick tests: some 450 seconds of processor, which is four to six minutes on
 # two cores. In the order of their names: xdist would leave the files with one long test
 # for the end, where the other cores wait. The ten slowest are named at the end.
 # Tests start hundreds of processes, and each would compile the package again.
