@@ -24,6 +24,10 @@ _PRIVATE: Final = re.compile(
     r"env|header|auth|key$|token|secret|passw|credential|url|command|args|probe|extra",
     re.IGNORECASE,
 )
+# Anywhere in a line: a secret may stand behind the key that begins it.
+_HINT: Final = re.compile(
+    r"key\s*[:=]|\benv\b|headers?\b|auth|token|secret|passw|credential", re.IGNORECASE
+)
 _TOKEN: Final = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{16,}|://[^\s/]*@")
 _KEY: Final = re.compile(r"(\s*(?:- +)*)([^\s:#'\"]+):")
 _GLUED: Final = re.compile(r"\s*(?:- +)*([\w-]+):[^\s:]")
@@ -47,7 +51,7 @@ def excerpt(text: str, line: int, column: int) -> str:
 def _is_shown(lines: Sequence[str], at: int) -> bool:
     """Return true if no secret belongs into the line: by its key, by those that it
     stands below, and by its looks."""
-    if _TOKEN.search(lines[at]):
+    if _TOKEN.search(lines[at]) or _HINT.search(lines[at]):
         return False
     keys = [*_keys_to(lines, at)]
     return bool(keys) and keys[0] in _SHOWN and not any(map(_PRIVATE.search, keys))
