@@ -499,7 +499,9 @@ def reload(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object: what has changed, each a list of names.",
+            help="One JSON object: generation, a number; added, removed, changed,"
+            " groups, tried_again, at_next_start, lists of names; deferred, true or"
+            " false.",
         ),
     ] = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 from rich.console import Console
 
-from glyphoxa_trio.config import Config
+from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
@@ -83,8 +83,9 @@ def check(
             return report.end()
 
     def on_error(error: GlyphoxaError) -> int:
-        for line in str(error).splitlines():
-            report.add("problem", line)
+        said = error.problems if isinstance(error, ConfigError) else (str(error),)
+        for problem in said:
+            report.add("problem", problem)
         return report.end()
 
     def on_warning(text: str) -> None:

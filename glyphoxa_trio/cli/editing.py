@@ -80,7 +80,7 @@ class EditedLines:
     def _read(self, npc: str) -> str | None:
         try:
             return asyncio.run(self._edit(npc))
-        except (EOFError, OSError):  # the latter: the terminal was closed
+        except (EOFError, OSError, termios.error):  # the terminal was closed
             return None
         finally:
             self._loop = None
@@ -96,6 +96,7 @@ class EditedLines:
             [("bold", "you"), ("", f" to {npc}> ")],
             handle_sigint=False,
             set_exception_handler=False,
+            pre_run=self._begin,
         )
         return line.strip()
 
@@ -112,6 +113,10 @@ class EditedLines:
             complete_while_typing=False,
             enable_suspend=True,
         )
+
+    def _begin(self) -> None:
+        if self._beside:  # it came before there was a prompt
+            self._redraw()
 
     def _redraw(self) -> None:
         run_in_terminal(self._show_beside)

@@ -84,8 +84,10 @@ def _table(grid: Grid, *, least: int, width: int | None = None) -> Table:
         justify: JustifyMethod = "right" if column.right else "left"
         table.add_column(column.name, justify=justify, no_wrap=column.whole)
     for row in grid.rows:
-        cells = zip(row, shown, strict=True)
-        table.add_row(*(_text(cell) for cell, is_shown in cells if is_shown))
+        cells = [_text(x) for x, is_shown in zip(row, shown, strict=True) if is_shown]
+        if width is not None:  # piped: a row is a line
+            cells = [Text(" ").join(x.split("\n")) for x in cells]
+        table.add_row(*cells)
     return table
 
 

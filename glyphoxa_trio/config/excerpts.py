@@ -20,13 +20,14 @@ _SHOWN: Final = frozenset(
         *("allow_tools", "deep_keywords", "standard_keywords", "tables"),
     }
 )
-_PRIVATE: Final = re.compile(
-    r"env|header|auth|key$|token|secret|passw|credential|url|command|args|probe|extra",
-    re.IGNORECASE,
+_SECRETIVE: Final = (
+    r"(?:env|header|auth|key(?!words)|token|secret|passw|credential"
+    r"|url|command|args|probe|extra)"
 )
-# Anywhere in a line: a secret may stand behind the key that begins it.
-_HINT: Final = re.compile(
-    r"key\s*[:=]|\benv\b|headers?\b|auth|token|secret|passw|credential", re.IGNORECASE
+_PRIVATE: Final = re.compile(_SECRETIVE, re.IGNORECASE)
+# Behind the key that begins a line there may be others, and options of a command.
+_PRIVATE_ENTRY: Final = re.compile(
+    rf"{_SECRETIVE}[\w-]*['\"]?\s*[:=]|-\w*{_SECRETIVE}", re.IGNORECASE
 )
 _TOKEN: Final = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{16,}|://[^\s/]*@")
 _KEY: Final = re.compile(r"(\s*(?:- +)*)([^\s:#'\"]+):")
@@ -49,9 +50,9 @@ def excerpt(text: str, line: int, column: int) -> str:
 
 
 def _is_shown(lines: Sequence[str], at: int) -> bool:
-    """Return true if no secret belongs into the line: by its key, by those that it
+    """Return true if no secret belongs into the line: by its keys, by those that it
     stands below, and by its looks."""
-    if _TOKEN.search(lines[at]) or _HINT.search(lines[at]):
+    if _TOKEN.search(lines[at]) or _PRIVATE_ENTRY.search(lines[at]):
         return False
     keys = [*_keys_to(lines, at)]
     return bool(keys) and keys[0] in _SHOWN and not any(map(_PRIVATE.search, keys))
@@ -103,9 +104,13 @@ def remedy(problem: str, text: str, line: int, column: int) -> str:
                 'a " ends a text in double quotes: write \\" for it, or put the text in'
                 " single quotes"
             )
+        if any(x.count('"') % 2 for x in lines[:line]):
+            return "a quote is opened above and never closed"
         if value.startswith(("[", "{")):
             return "a text that begins with [ or { has to be in quotes"
         return _indentation(above)
+    if "could not find expected ':'" in problem and (glued := _GLUED.match(above)):
+        return f"a space is missing after {glued[1]}: in the line above"
     if "<block" in problem:
         return _indentation(above)
     if found := re.search(r"character '(.)' that cannot start", problem):
@@ -127,7 +132,7 @@ def _colon(here: str, above: str, column: int) -> str:
     if key is None or column >= key.end():
         return (
             "a colon and a space in a text: put the text in quotes, as in"
-            ' greeting: "Listen: it rains"'
+            ' greeting: "Listen: it rains"; or begin the second key on its own line'
         )
     if glued := _GLUED.match(above):
         return f"a space is missing after {glued[1]}: in the line above"
@@ -191,6 +196,8 @@ def _name(node: Any) -> str:
 def advice(what: str, place: str) -> str:
     """Return what to write instead, for the commonest misunderstandings; else ""."""
     key = place.rpartition(".")[2]
+    if key.endswith("]"):
+        return ""
     if what.startswith("expected a list, got text"):
         if key == "tools":
             return "; write tools: [roll, roll_table]"

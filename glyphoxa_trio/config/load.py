@@ -278,11 +278,13 @@ def _read_as(
     except ValueError as error:
         places = [("", str(error))]
     lines = [""] * len(places)
-    if text is not None and source.suffix.lower() in (".yaml", ".yml"):
+    is_yaml = source.suffix.lower() in (".yaml", ".yml")
+    if text is not None and is_yaml:
         lines = lines_of(text, places)
     raise ConfigError(
         *(
-            f"{what}{advice(what, where)}{line} @ {source.name}{where}"
+            f"{what}{advice(what, where) if is_yaml else ''}{line}"
+            f" @ {source.name}{where}"
             for (where, what), line in zip(places, lines, strict=True)
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def test_a_file_broken_in_five_places_has_five_problems(tmp_path: Path) -> None:
         "table.json.mcp.servers[0].env.A",
     ):
         assert place in places, checked.stdout
+
+
+def test_a_broken_line_is_one_problem(tmp_path: Path) -> None:
+    path = tmp_path / "npcs.yaml"
+    path.write_text("npcs:\n  - name: Bo\n    greeting: Note: closed\n")
+    checked = run("check", path, "--json")
+    (problem,) = json.loads(checked.stdout)["problems"]
+    assert problem.count("\n") == 3  # with the line, the caret and the remedy
+    assert run("check", path).stdout.count("problem: ") == 1
 
 
 def test_a_name_that_no_model_would_take_is_found_by_reading(tmp_path: Path) -> None:

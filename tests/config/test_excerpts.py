@@ -60,6 +60,9 @@ def test_a_broken_line_is_shown_with_the_remedy(line: str, cause: str) -> None:
         ),
         ("npcs:\n  - name:Bo\n    greeting: hi\n", "a space is missing after name:"),
         (f"{HEAD}    tools:\n      - *.read\n", 'in quotes, as in "*.read"'),
+        (f'{HEAD}    greeting: "hi\n    tools: ["roll"]\n', "a quote is opened above"),
+        (f"{HEAD}    greeting:hi\n    tools: [roll]\n", "missing after greeting:"),
+        ("npcs:\n  - name: Bo  tools: []\n", "the second key on its own line"),
     ],
 )
 def test_what_is_wrong_above_the_line_is_said_too(text: str, cause: str) -> None:
@@ -105,6 +108,18 @@ def test_a_problem_of_a_value_tells_the_line_and_the_npc(
     assert told(f"{HEAD}{line}\n") == said
 
 
+def test_advice_is_in_the_language_of_the_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_text('[[npcs]]\nname = "Bo"\ntools = "roll"\n', source=PurePath("n.toml"))
+    assert str(caught.value) == "expected a list, got text @ n.toml.npcs[0].tools"
+
+
+def test_an_entry_of_a_list_is_not_called_a_key() -> None:
+    assert told(f"{HEAD}    fallback: [[a]]\n").startswith(
+        "expected text, got a list, line 3, of 'Bo' @ "
+    )
+
+
 def test_a_misspelt_choice_has_the_nearest() -> None:
     assert "got 'olama'; did you mean ollama?, line 2 @" in told(
         "llm:\n  provider: olama\n  model: x\n"
@@ -134,7 +149,18 @@ KEYS = (
     "mcp:\n  servers:\n    - name: a\n      args:\n      - ",
     "mcp:\n  servers:\n    - name: a\n      env: {greeting: ",
     "unknown: ",
+    # Behind a key whose line is shown.
+    "llm:\n  model: gpt  api_key: ",
+    "mcp:\n  servers:\n    - name: world  token: ",
+    "npcs:\n  - name: Bo  DB_PASSWORD=",
+    "mcp:\n  servers:\n    - {name: x, command: y, env: {OWN: ",
+    "mcp:\n  servers:\n    - name: x  command: y --password ",
 )
+
+
+@pytest.mark.parametrize("above", KEYS)
+def test_a_line_that_names_a_secret_is_not_shown(above: str) -> None:
+    assert "hunter2pass" not in told(f"{above}hunter2pass: x\n\t x: y\n")
 
 
 @given(

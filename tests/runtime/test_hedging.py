@@ -160,7 +160,7 @@ hedging:
         ("{replicas: [[north]]}", "got [north], line 1 @ table.yaml.hedging.replicas"),
         (
             "{replicas: [north]}",
-            "expected a list, got text; write each line of replicas[0] below it",
+            "expected a list, got text, line 1 @ table.yaml.hedging.replicas[0]",
         ),
     ],
 )

@@ -136,6 +136,8 @@ class _Parser(argparse.ArgumentParser):
                 title = (group.title or "").capitalize()
                 panel = Panel(table, title=title, title_align="left", box=ROUNDED)
                 console.print(panel)
+        if self.epilog:
+            console.print(f"\n{self.epilog}", markup=False)
 
     def _kind(self, option: argparse.Action) -> str:
         """Return what follows an option."""
