@@ -1,8 +1,8 @@
 """Tables that fit the terminal and never break what one must copy.
 
 On a terminal that is too narrow, columns are left out in an order that the table
-states; if that is not enough, each row becomes a block of lines. Elsewhere every row is
-one line, for other programs.
+states; if that is not enough, each row becomes a block of lines. Elsewhere no line is
+wrapped, for other programs.
 """
 
 from __future__ import annotations
@@ -84,10 +84,8 @@ def _table(grid: Grid, *, least: int, width: int | None = None) -> Table:
         justify: JustifyMethod = "right" if column.right else "left"
         table.add_column(column.name, justify=justify, no_wrap=column.whole)
     for row in grid.rows:
-        cells = [_text(x) for x, is_shown in zip(row, shown, strict=True) if is_shown]
-        if width is not None:  # piped: a row is a line
-            cells = [Text(" ").join(x.split("\n")) for x in cells]
-        table.add_row(*cells)
+        cells = zip(row, shown, strict=True)
+        table.add_row(*(_text(cell) for cell, is_shown in cells if is_shown))
     return table
 
 

@@ -16,18 +16,15 @@ import signal
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
 from ..forked import Fork, parent
 from .emulation import Emulation
-
-T = TypeVar("T")
 
 COMMAND = Path(sys.executable).with_name("glyphoxa")
 SEER = Path(__file__).parent / "servers" / "seer.py"
@@ -95,23 +92,6 @@ def seer(fifo: Path | str = "-", *habits: str, **more: Any) -> dict[str, Any]:
         "restart": {"backoff_ms": 10, "max_restarts": 1},
         **more,
     }
-
-
-def patiently(wait: Callable[[float], T], seconds: float) -> T:
-    """Wait for so long on a quiet machine, and longer on one that is busy, by as much
-    as it is slower."""
-    try:
-        return wait(seconds)
-    except subprocess.TimeoutExpired:
-        return wait(seconds * (slower() - 1.0))
-
-
-def slower() -> float:
-    """How many times longer a step takes than if it had a core for itself."""
-    began, used = time.perf_counter(), time.thread_time()
-    while time.thread_time() - used < 0.1:
-        pass
-    return (time.perf_counter() - began) / (time.thread_time() - used)
 
 
 @attrs.define(eq=False)
@@ -185,7 +165,7 @@ class Terminal:
 
     def ends(self, *, within: float = LIMIT) -> int:
         """Wait for its end; the exit status."""
-        status = patiently(self.process.wait, within)
+        status = self.process.wait(within)
         while self._keys >= 0 and self._more("the end of the screen"):
             pass
         return status

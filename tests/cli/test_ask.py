@@ -29,7 +29,6 @@ from .support import (
     RESISTS,
     environment,
     is_dead,
-    patiently,
     reports,
     run,
     seer,
@@ -188,9 +187,7 @@ def test_a_signal_leaves_in_order_and_leaves_no_process(
             pids = [told.expect("started"), told.expect("child")]
             told.expect("called ponder")
             asking.send_signal(number)
-            _, said = patiently(
-                lambda within: asking.communicate(timeout=within), RESISTS
-            )
+            _, said = asking.communicate(timeout=RESISTS)
         finally:
             asking.kill()
     assert asking.returncode == 130

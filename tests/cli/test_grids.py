@@ -29,13 +29,7 @@ ROWS: list[list[Cell]] = [
 ]
 
 
-def shown(
-    width: int,
-    *,
-    terminal: bool = True,
-    environment: str = "",
-    rows: list[list[Cell]] = ROWS,
-) -> str:
+def shown(width: int, *, terminal: bool = True, environment: str = "") -> str:
     file = io.StringIO()
     console = SafeConsole(
         file=file,
@@ -44,7 +38,7 @@ def shown(
         highlight=False,
         _environ={"TERM": "xterm", **({environment: "1"} if environment else {})},
     )
-    show(console, Grid(title="Tools", columns=COLUMNS, rows=rows))
+    show(console, Grid(title="Tools", columns=COLUMNS, rows=ROWS))
     return file.getvalue()
 
 
@@ -78,13 +72,6 @@ def test_a_pipe_gets_each_row_as_one_line_without_colours() -> None:
     assert "\x1b" not in text
     (line,) = [x for x in text.splitlines() if NAMES[1] in x]
     assert line.split("  ")[-1].strip() == WHY or WHY in line
-
-
-def test_a_pipe_gets_one_line_of_a_cell_with_several() -> None:
-    row: list[Cell] = ["yes", "sh -c\n'exit 3'", "1 ms", "2 ms", ("good", GOOD)]
-    lines = shown(80, terminal=False, rows=[row]).splitlines()
-    assert sum("sh -c 'exit 3'" in line for line in lines) == 1
-    assert not any(line.strip() == "'exit 3'" for line in lines)
 
 
 def test_colours_mean_something_and_no_color_has_none() -> None:

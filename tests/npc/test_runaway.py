@@ -157,11 +157,7 @@ async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
     assert {each.done.text for each in heard} == {"Here you are."}
 
 
-async def test_who_gets_no_place_in_its_time_is_told_why(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # All have the same time: the place must not be free again just before it is over.
-    monkeypatch.setattr(line.RequestSlots, "leave", lambda _: None)
+async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
     turn = TurnConfig(model_total=1.0)
     script: list[Reply] = [[Pause(60), SayText("Yes.")]]
     async with served(script, count=3, turn=turn, places=1) as runtime:

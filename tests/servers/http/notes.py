@@ -101,10 +101,14 @@ class Notes:
             return {"said": word}
 
         @tool(group="notes", max_duration_ms=60_000)
-        async def wait() -> str:
-            """Wait until somebody lets go."""
+        async def wait(file: str = "") -> str:
+            """Wait until the test lets go, or until a file is there."""
             self.begun += 1
-            await self.released.wait()
+            if file:
+                while not await trio.Path(file).exists():  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            else:
+                await self.released.wait()
             self.finished += 1
             return "let go"
 

@@ -32,7 +32,6 @@ from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
 from glyphoxa_trio.servers.http.options import HttpOptions
 from glyphoxa_trio.servers.http.serving import open_listening
 
-from ...cli.support import slower
 from .driver import Served
 from .notes import Notes
 
@@ -270,8 +269,10 @@ async def test_clients_of_both_ways_of_speaking_work_at_once() -> None:
             assert server.said.count(b"\n") == 1, server.said.decode()
 
 
-async def test_a_server_that_is_told_to_stop_finishes_what_it_does() -> None:
-    asleep = 1.5 * max(1.0, slower())  # until all below has been asked
+async def test_a_server_that_is_told_to_stop_finishes_what_it_does(
+    tmp_path: Path,
+) -> None:
+    release = tmp_path / "release"
     with trio.fail_after(60):
         async with open_server(*NOTES, "--drain", "30") as server:
             async with httpx2.AsyncClient(timeout=30) as client:
@@ -280,16 +281,16 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does() -> None:
                 async with trio.open_nursery() as nursery:
                     answered: list[httpx2.Response] = []
 
-                    async def nap() -> None:
+                    async def held() -> None:
                         answered.append(
                             await client.post(
                                 server.url,
                                 headers=JSON,
-                                content=call("sleep", seconds=asleep),
+                                content=call("wait", file=str(release)),
                             )
                         )
 
-                    nursery.start_soon(nap)
+                    nursery.start_soon(held)
                     # It runs once another call is answered behind it.
                     await client.post(
                         server.url, headers=JSON, content=call("echo", word="a")
@@ -301,7 +302,9 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does() -> None:
                         server.url, content=INITIALIZE, headers=JSON
                     )
                     assert late.status_code == 503
-                assert "slept" in answered[0].text
+                    assert not answered
+                    release.touch()
+                assert "let go" in answered[0].text
             assert await server.process.wait() == 0
 
 
