@@ -272,3 +272,6 @@ def test_the_help_names_every_server_and_its_options() -> None:
     for name in ("dice", "rules", "files", "duality"):
         assert re.search(rf"(?m)^│ {name} ", told.stdout), name
     assert re.search(r"--tables +FILE ", serve("dice", "--help").stdout)
+    told = serve("-help")  # as programs in Go write it
+    assert told.returncode == 0
+    assert re.search(r"(?m)^  dice +", told.stdout), told.stdout
