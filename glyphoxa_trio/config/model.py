@@ -38,6 +38,7 @@ from .fields import (
 )
 from .llm import LlmConfig
 from .mcp import McpConfig
+from .memory import MemoryConfig
 from .overrides import ToolOverride
 from .problems import ConfigError
 from .scene import SceneConfig
@@ -269,4 +270,5 @@ class Config:
     scene: SceneConfig = attrs.field(factory=SceneConfig, metadata=LIVE)
     cost: CostConfig = attrs.field(factory=CostConfig, metadata=LIVE)
     sessions: SessionsConfig = attrs.field(factory=SessionsConfig, metadata=LIVE)
+    memory: MemoryConfig = attrs.field(factory=MemoryConfig)
     template_defaults: Mapping[str, str] = attrs.field(factory=dict, metadata=LIVE)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -93,11 +93,20 @@ class Database:
 
 
 def open_database(
-    path: Path, schema: Schema, *, patience: float = PATIENCE
+    path: Path,
+    schema: Schema,
+    *,
+    patience: float = PATIENCE,
+    prepare: Callable[[apsw.Connection], None] | None = None,
 ) -> Database:
     """Open a file, or create it; older versions are migrated.
 
     A new file is readable for its owner only.
+
+    Args:
+      patience: how many seconds to wait for another program that uses the file.
+      prepare: called with the connection before the file is migrated: it may load
+        extensions that the schema needs.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema, or of a newer version.
@@ -116,6 +125,8 @@ def open_database(
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(round(patience * 1000))
+            if prepare is not None:
+                prepare(connection)
             if connection.readonly("main"):
                 raise StorageError(f"{path}: it can be read, but not written")
             _bring_up_to_date(connection, path, schema)

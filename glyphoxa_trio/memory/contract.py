@@ -1,0 +1,410 @@
+"""The contract of a memory store: four parts, which share one database.
+
+All methods are ``async`` and run on trio. A cancelled read stops within a few
+milliseconds. A cancelled write is either done as a whole or not at all. Every method
+may raise `MemoryUnavailable` or `MemoryUnusable`; other errors are named where they
+occur. Visibility is part of every query: a method that takes a ``viewer`` returns
+nothing that the viewer may not know, and gives the same answer as if it did not exist.
+
+Above 300 lines, because it is one contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from .entries import Claim, Entry, Evening, Holder, KeptEntry, Line, SessionRow
+from .knowledge import (
+    Entity,
+    EntityKind,
+    Fact,
+    Identity,
+    Relationship,
+    Standing,
+)
+from .visibility import CampaignKey, Reach, Viewer
+
+
+@attrs.frozen(kw_only=True)
+class FoundLine:
+    """A line that was found. A higher ``score`` is more relevant."""
+
+    session: str
+    n: int
+    at: float
+    line: Line
+    snippet: str
+    score: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class FoundLines:
+    """The most relevant lines, best first.
+
+    ``partial``: so many lines match that only the newest 100,000 were ranked.
+    """
+
+    lines: tuple[FoundLine, ...] = ()
+    partial: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class FoundFact:
+    """A fact that was found. A higher ``score`` is more relevant."""
+
+    fact: Fact
+    score: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Chunk:
+    """A passage of an evening, or a fact, as it is embedded.
+
+    ``reach`` is common to all of its sources. ``id`` is given by the store. ``fact`` is
+    the id of the fact that it is; 0 if it is a passage, whose lines are ``lines``.
+    """
+
+    text: str
+    reach: Reach
+    evening: str = ""
+    at: float = 0.0
+    lines: tuple[tuple[str, int], ...] = ()
+    fact: int = 0
+    id: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class FoundChunk:
+    """A chunk that was found. A higher ``score`` is more similar; 1 is the same."""
+
+    chunk: Chunk
+    score: float
+
+
+@attrs.frozen(kw_only=True)
+class Named:
+    """A name of an entity, for matchers: who is called so, and who may know it."""
+
+    name: str
+    entity: str
+    kind: EntityKind
+    reach: Reach
+
+
+@attrs.frozen(kw_only=True)
+class Forgotten:
+    """How much was removed, by what it was."""
+
+    lines: int = 0
+    facts: int = 0
+    chunks: int = 0
+    entities: int = 0
+    snapshots: int = 0
+    summaries: int = 0
+
+
+class Journal(Protocol):
+    """The entries of all sessions."""
+
+    async def claim(
+        self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
+    ) -> Claim:
+        """Claim a session, which begins if it is not known, with the next epoch.
+
+        A holder that is known to be dead loses its claim; ``steal`` takes it from a
+        living one as well. A session that exists keeps its campaign.
+
+        Raises:
+          HeldElsewhere: another living process has it.
+        """
+        ...
+
+    async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
+        """Write entries, all or none, and return the number of the last one.
+
+        When this returns, the entries survive the death of this process.
+
+        Raises:
+          Fenced: the session was claimed again meanwhile; nothing was written.
+        """
+        ...
+
+    async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
+        """Return the last snapshot and all entries after it, but lines, in order."""
+        ...
+
+    async def release(self, claim: Claim, *, ended: bool = False) -> None:
+        """Give a claim back. Does nothing if the session was claimed again meanwhile.
+
+        Args:
+          ended: the session is over: all of its entries but lines are removed, and the
+            next claim begins it anew.
+        """
+        ...
+
+    async def sessions(self, tenant: str | None = None) -> tuple[SessionRow, ...]:
+        """Return all sessions, or a tenant's, the one used last first."""
+        ...
+
+
+class Transcripts(Protocol):
+    """The lines that were said, by campaign and evening."""
+
+    async def begin_evening(self, claim: Claim, at: float) -> Evening:
+        """Begin an evening of a session; one that still goes on ends first."""
+        ...
+
+    async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
+        """End an evening. Ending it twice changes nothing."""
+        ...
+
+    async def search(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        query: str,
+        *,
+        evening: str = "",
+        limit: int = 10,
+    ) -> FoundLines:
+        """Return the lines that match the words of ``query``, most relevant first.
+
+        Any text is a valid query: words in any order, nothing in it is syntax.
+
+        Raises:
+          QueryRefused: it has no word in it.
+        """
+        ...
+
+    async def recent(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        evening: str = "",
+        session: str = "",
+        before: float | None = None,
+        limit: int = 20,
+    ) -> tuple[FoundLine, ...]:
+        """Return the last lines before a time, oldest first.
+
+        ``session`` is the id of a session; ``evening`` that of an evening.
+        """
+        ...
+
+    async def evenings(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 20
+    ) -> tuple[Evening, ...]:
+        """Return the evenings that the viewer heard a line of, newest first."""
+        ...
+
+    async def evening(
+        self, campaign: CampaignKey, viewer: Viewer, evening: str
+    ) -> Evening:
+        """Return one evening.
+
+        Raises:
+          UnknownItem: there is none of that id, or the viewer heard no line of it.
+        """
+        ...
+
+    async def unsummarised(
+        self, *, before: float
+    ) -> tuple[tuple[CampaignKey, str], ...]:
+        """Return the evenings that ended before that time and have no summary."""
+        ...
+
+    async def set_summary(
+        self, campaign: CampaignKey, evening: str, text: str, reach: Reach
+    ) -> None:
+        """Set the summary of an evening. A reach may be summarised apart from another:
+        a summary of the same reach is replaced."""
+        ...
+
+
+class SemanticIndex(Protocol):
+    """Passages and facts with their embeddings."""
+
+    async def pending(
+        self, model: str, *, limit: int = 64
+    ) -> tuple[tuple[CampaignKey, Chunk], ...]:
+        """Return chunks that have no embedding by that model yet.
+
+        Ended evenings, and accepted facts, are cut into chunks here.
+        """
+        ...
+
+    async def add(
+        self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
+    ) -> None:
+        """Set embeddings by chunk id. A chunk that is gone by now is left out.
+
+        Raises:
+          QueryRefused: the model's other vectors have another number of dimensions.
+        """
+        ...
+
+    async def search(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        model: str,
+        vector: Sequence[float],
+        *,
+        limit: int = 10,
+    ) -> tuple[FoundChunk, ...]:
+        """Return the chunks that are most similar by cosine, best first."""
+        ...
+
+    async def progress(self, model: str) -> tuple[int, int]:
+        """Return how many chunks that model has embedded, and how many exist."""
+        ...
+
+    async def drop_other_models(self, model: str) -> None:
+        """Remove the embeddings of all other models."""
+        ...
+
+
+class KnowledgeGraph(Protocol):
+    """Entities, relationships and facts, by campaign."""
+
+    async def put(
+        self,
+        campaign: CampaignKey,
+        *,
+        entities: Sequence[Entity] = (),
+        relationships: Sequence[Relationship] = (),
+        facts: Sequence[Fact] = (),
+    ) -> tuple[int, ...]:
+        """Add or replace all of these, or none, and return the ids of the facts.
+
+        An entity replaces one of the same id, a relationship one of the same ends and
+        type, a fact one of the same ``id``. A fact with ``id`` 0 whose text, standing
+        and reach exist already is that fact: its id is returned.
+
+        Raises:
+          UnknownItem: a relationship or a fact names an entity that does not exist.
+        """
+        ...
+
+    async def remove(
+        self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
+    ) -> bool:
+        """Remove an entity and its relationships, or a fact; False if not there."""
+        ...
+
+    async def entities(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        name: str = "",
+        kind: EntityKind | None = None,
+        limit: int = 20,
+    ) -> tuple[Entity, ...]:
+        """Return entities whose name or alias contains all words of ``name``.
+
+        Whole names come first, then beginnings, then the others by name.
+        """
+        ...
+
+    async def identity(
+        self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
+    ) -> Identity:
+        """Return an entity with its neighbours up to ``depth`` steps, at most 200 of
+        them, and at most 50 of its facts, the newest first. ``entity`` is an id, or a
+        name.
+
+        Raises:
+          UnknownItem: there is none, or the viewer may not see it.
+        """
+        ...
+
+    async def facts(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        query: str = "",
+        *,
+        about: Sequence[str] = (),
+        standings: Sequence[Standing] = (Standing.ACCEPTED, Standing.CLAIMED),
+        limit: int = 10,
+    ) -> tuple[FoundFact, ...]:
+        """Return facts that match any word of ``query``, best first; without a query
+        the newest first. ``about`` restricts them to facts about these entities."""
+        ...
+
+    async def judge(
+        self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool
+    ) -> Fact:
+        """Have the game master decide about a fact, and return it.
+
+        Raises:
+          UnknownItem: there is no such fact.
+        """
+        ...
+
+    async def reveal(
+        self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
+    ) -> None:
+        """Make a secret known to everyone that its topics allow.
+
+        Raises:
+          UnknownItem: there is no such entity or fact.
+        """
+        ...
+
+    async def names(self, campaign: CampaignKey) -> tuple[Named, ...]:
+        """Return all names and aliases of the campaign's entities."""
+        ...
+
+
+class Memory(Protocol):
+    """A memory store: its parts, and what concerns all of them.
+
+    ``holder`` is this process. ``place`` says for people where the store is, without
+    secrets.
+    """
+
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def transcripts(self) -> Transcripts: ...
+    @property
+    def index(self) -> SemanticIndex: ...
+    @property
+    def graph(self) -> KnowledgeGraph: ...
+    @property
+    def holder(self) -> Holder: ...
+    @property
+    def place(self) -> str: ...
+
+    async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
+        """Return all campaigns, or a tenant's."""
+        ...
+
+    async def forget(self, tenant: str, player: str) -> Forgotten:
+        """Remove everything that a player has said, and all that was made of it.
+
+        Lines, and the entries and snapshots with their text; chunks, summaries and
+        facts made from them, facts that the player claims, and an entity of the kind
+        ``player`` with that id. Removed for good: from indexes, free pages and the
+        write-ahead log. Backups are not covered.
+        """
+        ...
+
+    async def forget_before(self, at: float) -> Forgotten:
+        """Remove lines said before that time, and what was made of them."""
+        ...
+
+    async def backup(self, to: Path) -> None:
+        """Write a copy of the store, whole or not at all; others use it meanwhile.
+
+        Raises:
+          MemoryUnavailable: it could not be made; a file at ``to`` is unchanged.
+        """
+        ...

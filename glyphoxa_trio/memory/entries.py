@@ -1,0 +1,148 @@
+"""The entries of a journal: what happened in a session, in the order it happened.
+
+A session's entries are numbered from 1, over all of its NPCs. One process at a time
+writes to a session: it has claimed it, and each claim has a higher epoch than the one
+before. Frozen data; ``data`` is plain data for JSON, whose shape is the writer's.
+
+Times are Unix time in seconds, since a journal outlives its process's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from .visibility import CampaignKey, Reach
+
+
+class EntryKind(StrEnum):
+    """The kind of an entry.
+
+    ``LINE``: words that were said. ``TURN``: an NPC's turn as it was delivered, and the
+    NPC's state after it. ``EFFECT``: a call with side effects is about to begin.
+    ``HEARD``: a correction of an NPC's last turn, of which more or less was heard.
+    ``SNAPSHOT``: the whole session, which replaces all entries before it but lines.
+    """
+
+    LINE = "line"
+    TURN = "turn"
+    EFFECT = "effect"
+    HEARD = "heard"
+    SNAPSHOT = "snapshot"
+
+
+@attrs.frozen(kw_only=True)
+class Line:
+    """Words that were said, verbatim.
+
+    Args:
+      text: the words, as far as they were delivered.
+      speaker: the name of the player or NPC who said them.
+      player: the stable id of that player; "" if an NPC said them.
+      to: the name of the addressed NPC, or player; "" if they were said to all.
+      reach: who heard them.
+      corrected: the words with recognised names put right; "" if nothing was wrong.
+      seconds: how long they took to say; 0 if that is not known.
+      evening: the id of the evening in which they were said.
+    """
+
+    text: str
+    speaker: str
+    player: str = ""
+    to: str = ""
+    reach: Reach
+    corrected: str = ""
+    seconds: float = 0.0
+    evening: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One entry to be written. ``line`` is there if it is of the kind `EntryKind.LINE`.
+
+    ``npc`` and ``turn`` name the turn that it belongs to, if it belongs to one.
+    """
+
+    kind: EntryKind
+    at: float
+    npc: str = ""
+    turn: int = 0
+    data: Mapping[str, Any] = attrs.field(factory=dict)
+    line: Line | None = None
+
+
+@attrs.frozen(kw_only=True)
+class KeptEntry:
+    """An entry as it was written: with its number in the session, and its epoch."""
+
+    n: int
+    epoch: int
+    entry: Entry
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """A process that may claim sessions.
+
+    ``id`` is unique; ``where`` says for people which process that is, such as "process
+    4711 on tower".
+    """
+
+    id: str
+    where: str
+
+
+@attrs.frozen(kw_only=True)
+class Claim:
+    """The right to write to a session, until a claim with a higher epoch is made.
+
+    ``known``: the session has entries of before. ``row`` is the store's own key.
+    """
+
+    tenant: str
+    session: str
+    campaign: CampaignKey
+    epoch: int
+    known: bool
+    row: Any = attrs.field(default=None, eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class SessionRow:
+    """A session that a journal knows: for lists.
+
+    ``holder`` says which process has it open; "" if none has. ``lines`` counts the
+    lines of all its evenings. ``ended``: it has ended, and only its lines are left.
+    """
+
+    tenant: str
+    session: str
+    campaign: str
+    holder: str = ""
+    lines: int = 0
+    last_at: float = 0.0
+    ended: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Evening:
+    """A session from its begin, or its restore, to its end or to half an idle hour.
+
+    ``id`` is unique in its campaign and readable, such as "table-42-2026-11-24".
+    ``ended`` is None while it goes on. ``summary`` is "" until one was written, and
+    for viewers that ``reach`` leaves out.
+    """
+
+    id: str
+    session: str
+    began: float
+    ended: float | None = None
+    summary: str = ""
+    reach: Reach | None = None
+
+
+# Half an hour without a word ends an evening.
+IDLE: Final = 1800.0

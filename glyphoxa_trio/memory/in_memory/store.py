@@ -1,0 +1,761 @@
+"""A memory store in this process: every method does the simplest thing that is right.
+
+It loses everything with the process. Searches look at everything.
+
+Above 300 lines, because the parts work on the same lists.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeVar
+
+import attrs
+
+from glyphoxa_trio.memory.contract import (
+    Chunk,
+    Forgotten,
+    FoundChunk,
+    FoundFact,
+    FoundLine,
+    FoundLines,
+    Named,
+)
+from glyphoxa_trio.memory.entries import (
+    Claim,
+    Entry,
+    EntryKind,
+    Evening,
+    Holder,
+    KeptEntry,
+    SessionRow,
+)
+from glyphoxa_trio.memory.errors import (
+    Fenced,
+    HeldElsewhere,
+    MemoryUnavailable,
+    QueryRefused,
+    UnknownItem,
+)
+from glyphoxa_trio.memory.knowledge import (
+    Entity,
+    EntityKind,
+    Fact,
+    Identity,
+    Neighbour,
+    Relationship,
+    Standing,
+)
+from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
+from glyphoxa_trio.memory.words import evening_name, words_in_query, words_of
+
+MOST_NEIGHBOURS = 200
+MOST_FACTS = 50
+# Lines in one chunk, and characters.
+_CHUNK_LINES = 12
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class _Session:
+    tenant: str
+    name: str
+    campaign: CampaignKey
+    epoch: int = 0
+    holder: Holder | None = None
+    last: int = 0
+    last_at: float = 0.0
+    ended: bool = False
+    entries: list[KeptEntry] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False)
+class _Evening:
+    campaign: CampaignKey
+    session: str
+    name: str
+    began: float
+    ended: float | None = None
+    summaries: dict[Reach, str] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class _Rows:
+    """Everything that several stores on the same data share."""
+
+    sessions: dict[tuple[str, str], _Session] = attrs.field(factory=dict)
+    evenings: list[_Evening] = attrs.field(factory=list)
+    entities: dict[tuple[CampaignKey, str], Entity] = attrs.field(factory=dict)
+    relationships: dict[tuple[CampaignKey, str, str, str], Relationship] = attrs.field(
+        factory=dict
+    )
+    facts: dict[int, tuple[CampaignKey, Fact]] = attrs.field(factory=dict)
+    chunks: dict[int, tuple[CampaignKey, Chunk]] = attrs.field(factory=dict)
+    vectors: dict[tuple[str, int], tuple[float, ...]] = attrs.field(factory=dict)
+    ids: Callable[[], int] = attrs.field(factory=lambda: itertools.count(1).__next__)
+    dead: set[str] = attrs.field(factory=set)  # holders
+
+    def lines(self, campaign: CampaignKey) -> Iterable[tuple[_Session, KeptEntry]]:
+        for session in self.sessions.values():
+            if session.campaign == campaign:
+                for kept in session.entries:
+                    if kept.entry.line is not None:
+                        yield session, kept
+
+    def evening(self, campaign: CampaignKey, name: str) -> _Evening:
+        for one in self.evenings:
+            if (one.campaign, one.name) == (campaign, name):
+                return one
+        raise UnknownItem(f"there is no session {name!r}")
+
+
+@attrs.frozen(eq=False)
+class _Journal:
+    rows: _Rows
+    holder: Holder
+
+    async def claim(
+        self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
+    ) -> Claim:
+        row = self.rows.sessions.setdefault(
+            (tenant, session), _Session(tenant, session, campaign)
+        )
+        held = row.holder
+        alive = held is not None and held.id not in (self.holder.id, *self.rows.dead)
+        if held is not None and alive and not steal:
+            raise HeldElsewhere(f"the session {session} is open in {held.where}")
+        if not any(x.entry.kind is EntryKind.LINE for x in row.entries):
+            row.campaign = campaign  # nothing was said in it
+        known = not row.ended and bool(row.entries)
+        row.epoch, row.holder, row.ended = row.epoch + 1, self.holder, False
+        return Claim(
+            tenant=tenant,
+            session=session,
+            campaign=row.campaign,
+            epoch=row.epoch,
+            known=known,
+        )
+
+    def _row(self, claim: Claim) -> _Session:
+        row = self.rows.sessions[claim.tenant, claim.session]
+        if row.epoch != claim.epoch or row.holder is None:
+            raise Fenced(f"the session {claim.session} was taken over")
+        return row
+
+    async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
+        row = self._row(claim)
+        for entry in entries:
+            row.last += 1
+            plain = json.loads(json.dumps(dict(entry.data)))
+            kept = KeptEntry(
+                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=plain)
+            )
+            if entry.kind is EntryKind.SNAPSHOT:
+                row.entries = _lines_of(row)
+            row.entries.append(kept)
+            row.last_at = max(row.last_at, entry.at)
+        return row.last
+
+    async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
+        entries = self._row(claim).entries
+        return tuple(x for x in entries if x.entry.kind is not EntryKind.LINE)
+
+    async def release(self, claim: Claim, *, ended: bool = False) -> None:
+        try:
+            row = self._row(claim)
+        except Fenced:
+            return
+        row.holder = None
+        if ended:
+            row.ended, row.entries = True, _lines_of(row)
+
+    async def sessions(self, tenant: str | None = None) -> tuple[SessionRow, ...]:
+        rows = [
+            SessionRow(
+                tenant=row.tenant,
+                session=row.name,
+                campaign=row.campaign.campaign,
+                holder=row.holder.where
+                if row.holder and row.holder.id not in self.rows.dead
+                else "",
+                lines=len(_lines_of(row)),
+                last_at=row.last_at,
+                ended=row.ended,
+            )
+            for row in self.rows.sessions.values()
+            if tenant in (None, row.tenant)
+        ]
+        return tuple(sorted(rows, key=lambda x: (-x.last_at, x.tenant, x.session)))
+
+
+def _lines_of(row: _Session) -> list[KeptEntry]:
+    return [x for x in row.entries if x.entry.kind is EntryKind.LINE]
+
+
+@attrs.frozen(eq=False)
+class _Transcripts:
+    rows: _Rows
+
+    async def begin_evening(self, claim: Claim, at: float) -> Evening:
+        for one in self.rows.evenings:
+            same = one.campaign == claim.campaign and one.session == claim.session
+            if same and one.ended is None:
+                one.ended = at
+        taken = {x.name for x in self.rows.evenings if x.campaign == claim.campaign}
+        name = evening_name(claim.session, at, taken)
+        self.rows.evenings.append(_Evening(claim.campaign, claim.session, name, at))
+        return Evening(id=name, session=claim.session, began=at)
+
+    async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
+        one = self.rows.evening(campaign, evening)
+        if one.ended is None:
+            one.ended = at
+
+    async def search(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        query: str,
+        *,
+        evening: str = "",
+        limit: int = 10,
+    ) -> FoundLines:
+        every, telling = words_in_query(query)
+        found = []
+        for line in self._seen(campaign, viewer, evening=evening):
+            text = f"{line.line.text} {line.line.corrected}"
+            words = set(words_of(text))
+            if words.isdisjoint(telling):
+                continue
+            score = sum(word in words for word in telling) / len(telling)
+            whole = words.issuperset(every)
+            found.append((whole, attrs.evolve(line, score=score, snippet=text.strip())))
+        found.sort(key=lambda x: (not x[0], -x[1].score, -x[1].at, x[1].n))
+        return FoundLines(lines=tuple(x for _, x in found[:limit]))
+
+    async def recent(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        evening: str = "",
+        session: str = "",
+        before: float | None = None,
+        limit: int = 20,
+    ) -> tuple[FoundLine, ...]:
+        until = math.inf if before is None else before
+        found = [
+            x
+            for x in self._seen(campaign, viewer, evening=evening, session=session)
+            if x.at < until
+        ]
+        found.sort(key=lambda x: (x.at, x.session, x.n))
+        return tuple(found[-limit:]) if limit else ()
+
+    def _seen(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        evening: str = "",
+        session: str = "",
+    ) -> Iterable[FoundLine]:
+        for row, kept in self.rows.lines(campaign):
+            line = kept.entry.line
+            assert line is not None
+            if session not in ("", row.name) or evening not in ("", line.evening):
+                continue
+            if line.reach.reaches(viewer):
+                yield FoundLine(
+                    session=row.name,
+                    n=kept.n,
+                    at=kept.entry.at,
+                    line=line,
+                    snippet=line.text,
+                )
+
+    async def evenings(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 20
+    ) -> tuple[Evening, ...]:
+        heard = {x.line.evening for x in self._seen(campaign, viewer)}
+        found = [
+            self._as(one, viewer)
+            for one in self.rows.evenings
+            if one.campaign == campaign and (viewer.npc is None or one.name in heard)
+        ]
+        found.sort(key=lambda x: (-x.began, x.id))
+        return tuple(found[:limit])
+
+    async def evening(
+        self, campaign: CampaignKey, viewer: Viewer, evening: str
+    ) -> Evening:
+        one = self.rows.evening(campaign, evening)
+        heard = any(self._seen(campaign, viewer, evening=evening))
+        if viewer.npc is not None and not heard:
+            raise UnknownItem(f"there is no session {evening!r}")
+        return self._as(one, viewer)
+
+    def _as(self, one: _Evening, viewer: Viewer) -> Evening:
+        seen = {r: text for r, text in one.summaries.items() if r.reaches(viewer)}
+        # The one that the fewest may know tells the most.
+        best = min(seen, key=lambda x: len(x.npcs or ()), default=None)
+        return Evening(
+            id=one.name,
+            session=one.session,
+            began=one.began,
+            ended=one.ended,
+            summary="" if best is None else seen[best],
+            reach=best,
+        )
+
+    async def unsummarised(
+        self, *, before: float
+    ) -> tuple[tuple[CampaignKey, str], ...]:
+        return tuple(
+            (x.campaign, x.name)
+            for x in self.rows.evenings
+            if x.ended is not None and x.ended < before and not x.summaries
+        )
+
+    async def set_summary(
+        self, campaign: CampaignKey, evening: str, text: str, reach: Reach
+    ) -> None:
+        self.rows.evening(campaign, evening).summaries[reach] = text
+
+
+@attrs.frozen(eq=False)
+class _Index:
+    rows: _Rows
+
+    async def pending(
+        self, model: str, *, limit: int = 64
+    ) -> tuple[tuple[CampaignKey, Chunk], ...]:
+        self._cut()
+        open_ = [
+            x
+            for id_, x in self.rows.chunks.items()
+            if (model, id_) not in self.rows.vectors
+        ]
+        return tuple(open_[:limit])
+
+    def _cut(self) -> None:
+        done = {x.evening for _, x in self.rows.chunks.values() if not x.fact}
+        for one in self.rows.evenings:
+            if one.ended is None or one.name in done:
+                continue
+            said = [
+                (row, kept)
+                for row, kept in self.rows.lines(one.campaign)
+                if kept.entry.line and kept.entry.line.evening == one.name
+            ]
+            # Only neighbours that the same NPCs heard are in one chunk.
+            for _, same in itertools.groupby(said, lambda x: x[1].entry.line.reach):  # type: ignore[union-attr]
+                lines = list(same)
+                for at in range(0, len(lines), _CHUNK_LINES):
+                    self._add(one, lines[at : at + _CHUNK_LINES])
+        facts = {x.fact for _, x in self.rows.chunks.values()}
+        for campaign, fact in self.rows.facts.values():
+            if fact.standing is Standing.ACCEPTED and fact.id not in facts:
+                id_ = self.rows.ids()
+                chunk = Chunk(
+                    text=fact.text,
+                    reach=fact.reach,
+                    at=fact.provenance.at,
+                    fact=fact.id,
+                    id=id_,
+                )
+                self.rows.chunks[id_] = campaign, chunk
+
+    def _add(self, one: _Evening, lines: list[tuple[_Session, KeptEntry]]) -> None:
+        said = [x.entry.line for _, x in lines if x.entry.line is not None]
+        id_ = self.rows.ids()
+        chunk = Chunk(
+            text="\n".join(f"{x.speaker}: {x.corrected or x.text}" for x in said),
+            reach=common(x.reach for x in said),
+            evening=one.name,
+            at=lines[0][1].entry.at,
+            lines=tuple((row.name, kept.n) for row, kept in lines),
+            id=id_,
+        )
+        self.rows.chunks[id_] = one.campaign, chunk
+
+    async def add(
+        self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
+    ) -> None:
+        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
+        sizes |= {len(x) for _, x in vectors}
+        if len(sizes) > 1:
+            raise QueryRefused(f"the vectors of {model} differ in length: {sizes}")
+        for id_, vector in vectors:
+            if id_ in self.rows.chunks:
+                self.rows.vectors[model, id_] = tuple(vector)
+
+    async def search(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        model: str,
+        vector: Sequence[float],
+        *,
+        limit: int = 10,
+    ) -> tuple[FoundChunk, ...]:
+        found = []
+        for (name, id_), other in self.rows.vectors.items():
+            owner, chunk = self.rows.chunks[id_]
+            if name == model and owner == campaign and chunk.reach.reaches(viewer):
+                found.append(FoundChunk(chunk=chunk, score=_cosine(vector, other)))
+        found.sort(key=lambda x: (-x.score, x.chunk.id))
+        return tuple(found[:limit])
+
+    async def progress(self, model: str) -> tuple[int, int]:
+        self._cut()
+        done = sum(name == model for name, _ in self.rows.vectors)
+        return done, len(self.rows.chunks)
+
+    async def drop_other_models(self, model: str) -> None:
+        for key in [x for x in self.rows.vectors if x[0] != model]:
+            del self.rows.vectors[key]
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    if len(one) != len(other):
+        raise QueryRefused(f"a vector of {len(one)} dimensions, not {len(other)}")
+    product = math.hypot(*one) * math.hypot(*other)
+    return (
+        sum(x * y for x, y in zip(one, other, strict=True)) / product
+        if product
+        else 0.0
+    )
+
+
+@attrs.frozen(eq=False)
+class _Graph:
+    rows: _Rows
+
+    async def put(
+        self,
+        campaign: CampaignKey,
+        *,
+        entities: Sequence[Entity] = (),
+        relationships: Sequence[Relationship] = (),
+        facts: Sequence[Fact] = (),
+    ) -> tuple[int, ...]:
+        known = {x for owner, x in self.rows.entities if owner == campaign}
+        known |= {x.id for x in entities}
+        needed = {end for x in relationships for end in (x.source, x.target)}
+        needed |= {end for x in facts for end in x.about}
+        if missing := sorted(needed - known):
+            raise UnknownItem(f"there is no entity {missing[0]!r}")
+        for entity in entities:
+            self.rows.entities[campaign, entity.id] = entity
+        for one in relationships:
+            key = campaign, one.source, one.type, one.target
+            self.rows.relationships[key] = one
+        return tuple(self._fact(campaign, fact) for fact in facts)
+
+    def _fact(self, campaign: CampaignKey, fact: Fact) -> int:
+        if not fact.id:
+            for owner, known in self.rows.facts.values():
+                same = (known.text, known.standing, known.reach)
+                if owner == campaign and same == (fact.text, fact.standing, fact.reach):
+                    return known.id
+        id_ = fact.id or self.rows.ids()
+        self.rows.facts[id_] = campaign, attrs.evolve(fact, id=id_)
+        return id_
+
+    async def remove(
+        self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
+    ) -> bool:
+        if fact:
+            if self.rows.facts.get(fact, (None,))[0] != campaign:
+                return False
+            del self.rows.facts[fact]
+            _drop_chunks(self.rows, lambda x: x.fact == fact)
+            return True
+        if self.rows.entities.pop((campaign, entity), None) is None:
+            return False
+        for key in [
+            x
+            for x in self.rows.relationships
+            if x[0] == campaign and entity in (x[1], x[3])
+        ]:
+            del self.rows.relationships[key]
+        for id_, (owner, one) in list(self.rows.facts.items()):
+            if owner == campaign and entity in one.about:
+                about = tuple(x for x in one.about if x != entity)
+                self.rows.facts[id_] = owner, attrs.evolve(one, about=about)
+        return True
+
+    async def entities(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        name: str = "",
+        kind: EntityKind | None = None,
+        limit: int = 20,
+    ) -> tuple[Entity, ...]:
+        wanted = words_of(name)
+        if name.strip() and not wanted:
+            return ()
+        found = []
+        for (owner, _), entity in self.rows.entities.items():
+            if owner != campaign or not entity.reach.reaches(viewer):
+                continue
+            if kind is not None and entity.kind is not kind:
+                continue
+            ranks = [_rank(wanted, x) for x in (entity.name, *entity.aliases)]
+            if (rank := min(ranks)) < 3:
+                found.append((rank, entity.name.casefold(), entity.id, entity))
+        return tuple(x for *_, x in sorted(found, key=lambda x: x[:3])[:limit])
+
+    def _seen(self, campaign: CampaignKey, viewer: Viewer, entity: str) -> Entity:
+        one = self.rows.entities.get((campaign, entity))
+        if one is None or not one.reach.reaches(viewer):
+            named = [
+                x
+                for (owner, _), x in self.rows.entities.items()
+                if owner == campaign
+                and x.reach.reaches(viewer)
+                and words_of(entity)
+                and words_of(entity) in [words_of(y) for y in (x.name, *x.aliases)]
+            ]
+            one = min(named, key=lambda x: (x.name.casefold(), x.id), default=None)
+        if one is None:
+            raise UnknownItem(f"there is no entity {entity!r}")
+        return one
+
+    async def identity(
+        self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
+    ) -> Identity:
+        start = self._seen(campaign, viewer, entity)
+        edges = [
+            one
+            for (owner, *_), one in self.rows.relationships.items()
+            if owner == campaign and one.reach.reaches(viewer)
+        ]
+        edges.sort(key=lambda x: (x.source, x.type, x.target))
+        seen, at, found = {start.id}, {start.id}, list[Neighbour]()
+        for step in range(1, depth + 1):
+            following: set[str] = set()
+            for one in list(edges):
+                here = one.source in at
+                if not here and one.target not in at:
+                    continue
+                other = self.rows.entities[campaign, one.target if here else one.source]
+                if other.reach.reaches(viewer):
+                    edges.remove(one)  # each is found once
+                    found.append(Neighbour(relationship=one, entity=other, depth=step))
+                    following.add(other.id)
+            at = following - seen
+            seen |= at
+        facts = await self.facts(campaign, viewer, about=(start.id,), limit=MOST_FACTS)
+        return Identity(
+            entity=start,
+            neighbours=tuple(found[:MOST_NEIGHBOURS]),
+            facts=tuple(x.fact for x in facts),
+            more=max(0, len(found) - MOST_NEIGHBOURS),
+        )
+
+    async def facts(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        query: str = "",
+        *,
+        about: Sequence[str] = (),
+        standings: Sequence[Standing] = (Standing.ACCEPTED, Standing.CLAIMED),
+        limit: int = 10,
+    ) -> tuple[FoundFact, ...]:
+        telling = words_in_query(query)[1] if query.strip() else []
+        found = []
+        for owner, fact in self.rows.facts.values():
+            if owner != campaign or not fact.reach.reaches(viewer):
+                continue
+            if fact.standing not in standings:
+                continue
+            if about and set(about).isdisjoint(fact.about):
+                continue
+            score = sum(word in words_of(fact.text) for word in telling)
+            if score or not telling:
+                found.append(FoundFact(fact=fact, score=float(score)))
+        found.sort(key=lambda x: (-x.score, -x.fact.provenance.at, -x.fact.id))
+        return tuple(found[:limit])
+
+    async def judge(
+        self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool
+    ) -> Fact:
+        one = self._known(campaign, fact)
+        told = attrs.evolve(one.provenance, confirmed=confirmed)
+        one = attrs.evolve(one, standing=standing, provenance=told)
+        self.rows.facts[fact] = campaign, one
+        return one
+
+    def _known(self, campaign: CampaignKey, fact: int) -> Fact:
+        owner, one = self.rows.facts.get(fact, (None, None))
+        if one is None or owner != campaign:
+            raise UnknownItem(f"there is no fact {fact}")
+        return one
+
+    async def reveal(
+        self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
+    ) -> None:
+        if fact:
+            one = self._known(campaign, fact)
+            known = Reach(topics=one.reach.topics)
+            self.rows.facts[fact] = campaign, attrs.evolve(one, reach=known)
+            return
+        what = self.rows.entities.get((campaign, entity))
+        if what is None:
+            raise UnknownItem(f"there is no entity {entity!r}")
+        known = Reach(topics=what.reach.topics)
+        self.rows.entities[campaign, entity] = attrs.evolve(what, reach=known)
+
+    async def names(self, campaign: CampaignKey) -> tuple[Named, ...]:
+        return tuple(
+            Named(name=name, entity=one.id, kind=one.kind, reach=one.reach)
+            for (owner, _), one in self.rows.entities.items()
+            if owner == campaign
+            for name in (one.name, *one.aliases)
+        )
+
+
+def _rank(wanted: list[str], name: str) -> int:
+    """Return 0 for a whole name, 1 for its beginning, 2 for a part, 3 for another."""
+    words = words_of(name)
+    if not wanted or words == wanted:
+        return 0
+    if words[: len(wanted)] == wanted:
+        return 1
+    return 2 if set(words).issuperset(wanted) else 3
+
+
+def _drop_chunks(rows: _Rows, gone: Callable[[Chunk], Any]) -> int:
+    ids = [id_ for id_, (_, chunk) in rows.chunks.items() if gone(chunk)]
+    for id_ in ids:
+        del rows.chunks[id_]
+        for key in [x for x in rows.vectors if x[1] == id_]:
+            del rows.vectors[key]
+    return len(ids)
+
+
+@attrs.define(eq=False)
+class InMemory:
+    """A `Memory` without a file."""
+
+    rows: _Rows = attrs.field(factory=_Rows)
+    holder: Holder = attrs.field(
+        factory=lambda: Holder(id=token_hex(8), where=f"process {os.getpid()}")
+    )
+    place: str = "this process"
+    journal: _Journal = attrs.field(init=False)
+    transcripts: _Transcripts = attrs.field(init=False)
+    index: _Index = attrs.field(init=False)
+    graph: _Graph = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.journal = _Journal(self.rows, self.holder)
+        self.transcripts = _Transcripts(self.rows)
+        self.index = _Index(self.rows)
+        self.graph = _Graph(self.rows)
+
+    def beside(self) -> InMemory:
+        """Return a store on the same data, as another process would have it."""
+        return InMemory(self.rows)
+
+    def die(self) -> None:
+        """Have the other stores on the same data consider this process as dead."""
+        self.rows.dead.add(self.holder.id)
+
+    async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
+        found = {x.campaign for x in self.rows.sessions.values()}
+        found |= {owner for owner, _ in self.rows.entities}
+        found |= {owner for owner, _ in self.rows.facts.values()}
+        here = (x for x in found if tenant in (None, x.tenant))
+        return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
+
+    async def forget(self, tenant: str, player: str) -> Forgotten:
+        return await self._forget(
+            tenant,
+            lambda kept: (
+                kept.entry.line is not None and kept.entry.line.player == player
+            ),
+            player,
+        )
+
+    async def forget_before(self, at: float) -> Forgotten:
+        return await self._forget(None, lambda kept: kept.entry.at < at, "")
+
+    async def _forget(
+        self, tenant: str | None, gone: Callable[[KeptEntry], bool], player: str
+    ) -> Forgotten:
+        lines, snapshots, summaries = 0, 0, 0
+        dropped: set[tuple[CampaignKey, str, int]] = set()
+        evenings: set[tuple[CampaignKey, str]] = set()
+        for row in self.rows.sessions.values():
+            if tenant not in (None, row.tenant):
+                continue
+            mine = [x for x in row.entries if x.entry.line is not None and gone(x)]
+            if not mine:
+                continue
+            lines += len(mine)
+            dropped |= {(row.campaign, row.name, x.n) for x in mine}
+            evenings |= {
+                (row.campaign, x.entry.line.evening) for x in mine if x.entry.line
+            }
+            kept = [x for x in _lines_of(row) if x not in mine]
+            # What an NPC remembers of the conversation has their words in it, too.
+            snapshots += len(row.entries) - len(_lines_of(row))
+            row.entries = kept
+        for one in self.rows.evenings:
+            if (one.campaign, one.name) in evenings:
+                summaries += len(one.summaries)
+                one.summaries.clear()
+        owned = self.rows.facts.items()
+        facts = [
+            id_
+            for id_, (owner, fact) in owned
+            if tenant in (None, owner.tenant)
+            and (
+                (player and fact.provenance.player == player)
+                or any((owner, *line) in dropped for line in fact.lines)
+            )
+        ]
+        for id_ in facts:
+            del self.rows.facts[id_]
+        chunks = _drop_chunks(
+            self.rows,
+            lambda x: (
+                x.fact in facts
+                or any(
+                    (self.rows.chunks[x.id][0], *line) in dropped for line in x.lines
+                )
+            ),
+        )
+        entities = [
+            key
+            for key, one in self.rows.entities.items()
+            if player
+            and key[0].tenant == tenant
+            and one.kind is EntityKind.PLAYER
+            and one.id == player
+        ]
+        for owner, entity in entities:
+            await self.graph.remove(owner, entity=entity)
+        return Forgotten(
+            lines=lines,
+            facts=len(facts),
+            chunks=chunks,
+            entities=len(entities),
+            snapshots=snapshots,
+            summaries=summaries,
+        )
+
+    async def backup(self, to: Path) -> None:
+        raise MemoryUnavailable("a memory without a file has no backup")

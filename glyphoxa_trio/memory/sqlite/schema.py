@@ -1,0 +1,199 @@
+"""The layout of a memory file.
+
+Who may know a line, a summary, a chunk or a fact is an *audience*: a set of NPCs. It is
+stored once, and everything that this set may know has its number. A viewer's audiences
+are looked up first, and each query is restricted to them. Audience 0 is every NPC.
+
+Topics are a space-separated text of words in percent encoding, empty if there are none;
+secrets have a column of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from glyphoxa_trio.storage.database import Schema
+
+_KNOWN: Final = """
+    audience integer not null references audience,
+    topics text not null default '',
+    secret integer not null default 0,
+    basis text not null,
+    at real not null,
+    evening text not null default '',
+    player text not null default '',
+    by text not null default '',
+    confidence real not null,
+    confirmed integer not null
+"""
+
+SCHEMA: Final = Schema(
+    what="memory",
+    mark=0x676C6D65,
+    migrations=(
+        f"""
+        create table campaign (
+            id integer primary key,
+            tenant text not null,
+            name text not null,
+            unique (tenant, name)
+        ) strict;
+
+        -- Sets of NPCs. `members` are their names as a sorted JSON array.
+        create table audience (
+            id integer primary key,
+            campaign integer references campaign on delete cascade,
+            members text,
+            unique (campaign, members)
+        ) strict;
+        insert into audience (id, campaign, members) values (0, null, null);
+        create table listener (
+            campaign integer not null references campaign on delete cascade,
+            npc text not null,
+            audience integer not null references audience on delete cascade,
+            primary key (campaign, npc, audience)
+        ) strict, without rowid;
+
+        create table session (
+            id integer primary key,
+            tenant text not null,
+            name text not null,
+            campaign integer not null references campaign on delete cascade,
+            epoch integer not null default 0,
+            holder text not null default '',
+            place text not null default '',
+            last integer not null default 0,
+            last_at real not null default 0,
+            ended integer not null default 0,
+            unique (tenant, name)
+        ) strict;
+        create table entry (
+            id integer primary key,
+            session integer not null references session on delete cascade,
+            n integer not null,
+            epoch integer not null,
+            kind text not null,
+            at real not null,
+            npc text not null default '',
+            turn integer not null default 0,
+            data text not null default '{{}}',
+            unique (session, n)
+        ) strict;
+
+        create table evening (
+            id integer primary key,
+            campaign integer not null references campaign on delete cascade,
+            name text not null,
+            session integer not null references session on delete cascade,
+            began real not null,
+            ended real,
+            unique (campaign, name)
+        ) strict;
+        create index evening_of on evening (session, began);
+        create table summary (
+            evening integer not null references evening on delete cascade,
+            audience integer not null references audience,
+            text text not null,
+            primary key (evening, audience)
+        ) strict, without rowid;
+
+        -- The entries of the kind line; `id` is the entry's.
+        create table line (
+            id integer primary key references entry on delete cascade,
+            campaign integer not null,
+            evening integer references evening,
+            audience integer not null references audience,
+            at real not null,
+            speaker text not null,
+            player text not null default '',
+            addressee text not null default '',
+            text text not null,
+            corrected text not null default '',
+            seconds real not null default 0
+        ) strict;
+        create index line_when on line (campaign, at);
+        create index line_of on line (evening, id);
+        create index line_by on line (player) where player <> '';
+        create virtual table line_words using fts5 (
+            -- `c5a17`: one word for the campaign and the audience
+            scope, text, corrected,
+            content='', contentless_delete=1,
+            tokenize="unicode61 remove_diacritics 2"
+        );
+
+        create table entity (
+            id integer primary key,
+            campaign integer not null references campaign on delete cascade,
+            slug text not null,
+            kind text not null,
+            name text not null,
+            summary text not null default '',
+            attributes text not null default '{{}}',
+            {_KNOWN},
+            unique (campaign, slug)
+        ) strict;
+        -- All names of entities, the aliases too, casefolded in `folded`.
+        create table name (
+            campaign integer not null,
+            entity integer not null references entity on delete cascade,
+            place integer not null,
+            name text not null,
+            folded text not null,
+            primary key (entity, place)
+        ) strict, without rowid;
+        create index name_folded on name (campaign, folded);
+        create table relationship (
+            source integer not null references entity on delete cascade,
+            type text not null,
+            target integer not null references entity on delete cascade,
+            attributes text not null default '{{}}',
+            {_KNOWN},
+            primary key (source, type, target)
+        ) strict, without rowid;
+        create index relationship_to on relationship (target);
+
+        create table fact (
+            id integer primary key,
+            campaign integer not null references campaign on delete cascade,
+            text text not null,
+            standing text not null,
+            {_KNOWN}
+        ) strict;
+        create index fact_of on fact (campaign, standing, id);
+        create table fact_about (
+            fact integer not null references fact on delete cascade,
+            entity integer not null references entity on delete cascade,
+            primary key (entity, fact)
+        ) strict, without rowid;
+        create index fact_about_of on fact_about (fact);
+        create virtual table fact_words using fts5 (
+            scope, text, content='', contentless_delete=1,
+            tokenize="unicode61 remove_diacritics 2"
+        );
+
+        create table chunk (
+            id integer primary key,
+            campaign integer not null references campaign on delete cascade,
+            evening integer references evening on delete cascade,
+            fact integer references fact on delete cascade,
+            audience integer not null references audience,
+            topics text not null default '',
+            secret integer not null default 0,
+            at real not null,
+            text text not null
+        ) strict;
+        create index chunk_of on chunk (evening);
+        create index chunk_fact on chunk (fact);
+
+        -- What was made of a line.
+        create table source (
+            line integer not null references line on delete cascade,
+            fact integer references fact on delete cascade,
+            chunk integer references chunk on delete cascade
+        ) strict;
+        create index source_line on source (line);
+        create index source_fact on source (fact);
+        create index source_chunk on source (chunk);
+        """,
+    ),
+)
