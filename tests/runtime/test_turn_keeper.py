@@ -355,3 +355,18 @@ async def test_without_memory_nothing_is_kept(autojump_clock: MockClock) -> None
         assert runtime.memory is None
         await hear(runtime.session("one"), "hello")
         await runtime.kept()
+
+
+async def test_a_session_that_is_idle_for_long_is_set_aside(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        one, two = runtime.session("one"), runtime.session("two")
+        await hear(one, "hello")
+        await trio.sleep(1000)
+        await hear(two, "hello")
+        await trio.sleep(900)
+        assert [x.id for x in runtime.sessions] == ["two"]
+        assert (await hear(one, "hello")).turn == 2
+        assert [x.id for x in runtime.sessions] == ["two", "one"]
