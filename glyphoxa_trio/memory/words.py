@@ -25,9 +25,13 @@ COMMON: Final = frozenset(_COMMON.split())
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: casefolded, without accents, in order."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(x for x in plain if not unicodedata.combining(x))
-    return _WORD.findall(bare)
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    # Mathematical letters have a small form only after they are decomposed, and small
+    # forms may have to be decomposed again.
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = unicodedata.normalize("NFKD", plain)
+    return _WORD.findall("".join(x for x in plain if not unicodedata.combining(x)))
 
 
 def words_in_query(query: str) -> tuple[list[str], list[str]]:

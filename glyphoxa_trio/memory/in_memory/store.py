@@ -304,7 +304,7 @@ class _Transcripts:
     def _as(self, one: _Evening, viewer: Viewer) -> Evening:
         seen = {r: text for r, text in one.summaries.items() if r.reaches(viewer)}
         # The one that the fewest may know tells the most.
-        best = min(seen, key=lambda x: len(x.npcs or ()), default=None)
+        best = min(seen, key=_known_to, default=None)
         return Evening(
             id=one.name,
             session=one.session,
@@ -327,6 +327,14 @@ class _Transcripts:
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
         self.rows.evening(campaign, evening).summaries[reach] = text
+
+
+def _known_to(reach: Reach) -> tuple[float, list[str]]:
+    """Sort reaches: few NPCs before many, and every NPC last."""
+    return (
+        math.inf if reach.npcs is None else len(reach.npcs),
+        sorted(reach.npcs or ()),
+    )
 
 
 @attrs.frozen(eq=False)

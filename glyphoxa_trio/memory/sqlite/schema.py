@@ -90,6 +90,7 @@ SCHEMA: Final = Schema(
             unique (campaign, name)
         ) strict;
         create index evening_of on evening (session, began);
+        create index evening_when on evening (campaign, began);
         create table summary (
             evening integer not null references evening on delete cascade,
             audience integer not null references audience,
@@ -116,7 +117,7 @@ SCHEMA: Final = Schema(
         -- the audience comes before the time.
         create index line_when on line (campaign, audience, at);
         create index line_in on line (session, audience, at);
-        create index line_of on line (evening, audience, at);
+        create index line_of on line (campaign, audience, evening, at);
         create index line_by on line (player) where player <> '';
         -- The words of lines; `line_words` of the package writes and reads it.
         create virtual table line_words using fts5 (
