@@ -34,6 +34,15 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall("".join(x for x in plain if not unicodedata.combining(x)))
 
 
+def words_in_line(text: str, corrected: str) -> list[str]:
+    """Return the words of a line, and those of its correction that are new."""
+    words = words_of(text)
+    if corrected:
+        said = set(words)
+        words += [word for word in words_of(corrected) if word not in said]
+    return words
+
+
 def words_in_query(query: str) -> tuple[list[str], list[str]]:
     """Return all different words of a query, and those that are not common.
 

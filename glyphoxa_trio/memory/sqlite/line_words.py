@@ -1,6 +1,6 @@
 """The full-text index of lines: what is written into it, and queries for it.
 
-The table ``line_words`` holds words as `words_of` makes them, so that a search finds
+The table ``line_words`` holds words as `words_in_line` makes them, so that a search finds
 the same as everywhere else. Each word begins with the number of its campaign: a query
 never reads what is said in another one. "The dragon!", said in campaign 5, becomes
 "5zthe 5zdragon" (the number is hexadecimal, and "z" ends it).
@@ -20,7 +20,7 @@ from typing import Final
 
 import apsw
 
-from glyphoxa_trio.memory.words import words_of
+from glyphoxa_trio.memory.words import words_in_line
 
 BITS: Final = 20
 # Audiences from this number on are searched by the game master alone.
@@ -42,13 +42,10 @@ def add_words(
     corrected: str = "",
 ) -> None:
     """Index a line, inside the transaction that adds it to the table ``line``."""
-    words = words_of(text)
-    if corrected:
-        said = set(words)
-        words += [word for word in words_of(corrected) if word not in said]
+    words = (f"{campaign:x}z{word}" for word in words_in_line(text, corrected))
     connection.execute(
         "insert into line_words (rowid, words) values (?, ?)",
-        (row_of(line, audience), " ".join(f"{campaign:x}z{word}" for word in words)),
+        (row_of(line, audience), " ".join(words)),
     )
 
 
