@@ -21,7 +21,7 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Line
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
-from glyphoxa_trio.memory.snippet import has_any, snippet
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import words_in_line
 
@@ -217,8 +217,6 @@ class _Row:
     evening: str | None
 
     def found(self, score: float = 0.0, words: Sequence[str] = ()) -> FoundLine:
-        only_corrected = bool(self.corrected) and not has_any(self.text, words)
-        shown = self.corrected if words and only_corrected else self.text
         return FoundLine(
             session=self.session,
             n=self.n,
@@ -233,7 +231,9 @@ class _Row:
                 seconds=self.seconds,
                 evening=self.evening or "",
             ),
-            snippet=snippet(shown, words),
+            snippet=snippet_of_line(self.text, self.corrected, words)
+            if words
+            else snippet(self.text, ()),
             score=score,
         )
 

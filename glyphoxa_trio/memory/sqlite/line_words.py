@@ -2,8 +2,8 @@
 
 The table ``line_words`` holds words as `words_in_line` makes them, so that a search
 finds the same as everywhere else. Each word begins with the number of its campaign: a
-query never reads what is said in another one. "The dragon!", said in campaign 5, becomes
-"5zthe 5zdragon" (the number is hexadecimal, and "z" ends it).
+query never reads what is said in another one. "The dragon!", said in campaign 5,
+becomes "5zthe 5zdragon" (the number is hexadecimal, and "z" ends it).
 
 The rowid of a line in it is not the line's id, but contains it, and the audience::
 
