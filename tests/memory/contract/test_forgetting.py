@@ -82,6 +82,7 @@ async def test_all_names_of_a_player_are_forgotten_and_namesakes_are_not(
         assert await lines(store) == ["my dragon", "no dragon"]
         assert set(await found(store, "dragon")) == {"my dragon", "no dragon"}
         assert await found(store, "again") == []
+        assert [x.lines for x in await store.journal.sessions()] == [2]
         assert await store.forget("", "p1") == Forgotten()
 
 
