@@ -772,6 +772,8 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(self, tenant: str, player: str) -> Forgotten:
+        if not player:
+            return Forgotten()  # lines of NPCs have no player
         return await self._forget(
             tenant,
             lambda kept: (
