@@ -49,9 +49,10 @@ from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
-from .idle_sessions import IdleSessions, SessionStore
+from .idle_sessions import DurableSessions, IdleSessions, SessionStore
 from .models import Models
 from .overload import Overload
+from .session_snapshot import SessionSnapshot
 from .session_state import (
     SessionNpc,
     SessionScene,
@@ -117,6 +118,8 @@ class SessionRegistry:
       run: the id of this run; the ids of sessions and calls derive from it.
       store: keeps the sessions that are set aside.
       left: called with a session that ended or was set aside.
+      durable: keeps sessions beyond this run, in place of the store.
+      restored: called with each session that continues from an earlier run.
       borrow: makes the services that all sessions share.
     """
 
@@ -130,6 +133,8 @@ class SessionRegistry:
     _store: SessionStore
     left: Callable[[SessionKey], None]
     _borrow: Borrow
+    _durable: DurableSessions | None = None
+    _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
@@ -145,7 +150,11 @@ class SessionRegistry:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        self.states = SessionStates(lambda: self.config.sessions.most, self._rest)
+        self.states = SessionStates(
+            lambda: self.config.sessions.most,
+            self._rest,
+            self._durable is not None,
+        )
         self.services = self._borrow(
             selector=selector, links=self._links, used=self.states.used
         )
@@ -156,6 +165,8 @@ class SessionRegistry:
             self.run,
             lambda: self.config.sessions.key,
             self.services.warn,
+            self._durable,
+            self._restored,
         )
 
     def _rest(self, state: SessionState) -> bool:
@@ -254,6 +265,13 @@ class SessionRegistry:
             state.stages[names] = SessionScene(scene, attention, company)
         return scene
 
+    def snapshot_of(self, key: SessionKey) -> SessionSnapshot | None:
+        """Return a snapshot of an open session; None if it is not open."""
+        state = self.states.get(key)
+        if state is None or state.resting or state.ended:
+            return None
+        return self.resting.taken(state)
+
     async def end(self, state: SessionState) -> None:
         """End a session: interrupt what runs or waits in it.
 
@@ -262,6 +280,9 @@ class SessionRegistry:
         """
         if state.ended:
             return
+        if state.resting and self.resting.durable:
+            with suppress(GlyphoxaError):  # what was kept of it ends as well
+                await self.resting.wake(state)
         if state.resting:  # its key is free once the store has dropped its snapshot
             state.end()
             await self.resting.forget(state)
@@ -274,6 +295,7 @@ class SessionRegistry:
                 nursery.start_soon(seat.npc.end)
             # A new session under the same key must not inherit its costs.
             self.services.costs.forget(state.key)
+        self.resting.ended(state)
         if self.states.get(state.key) is None:  # costs that its last turns added
             self.services.costs.forget(state.key)
 

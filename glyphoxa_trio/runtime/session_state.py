@@ -22,6 +22,8 @@ from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.secret import Secret
 
+from .session_snapshot import SessionSnapshot
+
 # Sessions examined, at most, to find one to set aside; that takes a few milliseconds.
 # Those that are not idle are examined again after all others.
 _LOOKED_AT: Final = 1024
@@ -88,6 +90,7 @@ class SessionState:
       stages: the scenes that were used, by their NPCs.
       kept: restored NPCs that were not used since, by name.
       kept_scenes: restored scenes that were not used since.
+      given: the snapshot that it continues from at its first use.
       waking: the lock under which a session that is set aside comes back; None while it
         is open. A session that is set aside has none of the above.
     """
@@ -103,6 +106,7 @@ class SessionState:
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
     _holds: int = attrs.field(default=0, init=False)
+    given: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     # Its costs when it was set aside, and the key of that snapshot: a reload may bring
     # another `sessions.key`.
     spent: Spent = attrs.field(default=Spent(), init=False)
@@ -161,6 +165,18 @@ class SessionState:
         self.kept.update(npcs)
         self.kept_scenes.update({scene.npcs: scene for scene in scenes})
 
+    def begin(self) -> None:
+        """Begin: nothing was kept of it."""
+        self.waking = None
+
+    def sleep(self) -> None:
+        """Wait for the first use, at which it is looked up."""
+        self.waking = trio.Lock()
+
+    def continue_from(self, given: SessionSnapshot | None) -> None:
+        """Continue from this snapshot at the first use, and not from what was kept."""
+        self.given = given
+
     def rest(self, spent: Spent, secret: Secret | None) -> None:
         """Set the session aside: it accepts nothing more until it is restored."""
         self.spent, self.secret = spent, secret
@@ -192,10 +208,13 @@ class SessionStates:
     Args:
       most: returns how many may be open at once, as configured now.
       rest: sets one aside; returns False if it is not idle.
+      durable: a session may have been kept by an earlier run, so that it begins as one
+        that is set aside.
     """
 
     _most: Callable[[], int]
     _rest: Callable[[SessionState], bool]
+    _durable: bool = False
     _open: OrderedDict[SessionKey, SessionState] = attrs.field(
         factory=OrderedDict, init=False
     )
@@ -230,7 +249,10 @@ class SessionStates:
           ValueError: it exists, and has other ``variables``.
         """
         state = self.get(key)
-        if state is None:
+        if state is None and self._durable:
+            state = self._resting[key] = SessionState(key, dict(variables))
+            state.sleep()
+        elif state is None:
             self._make_room()
             state = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= state.variables.items():

@@ -96,14 +96,21 @@ class SceneMembers:
         self._told.add(name)
 
     async def let_hear(
-        self, lines: Iterable[Overheard], *, but: str | None = None
+        self,
+        lines: Iterable[Overheard],
+        *,
+        but: str | None = None,
+        logged: bool = True,
     ) -> None:
-        """Tell all NPCs ``but`` one what was said; none answers."""
+        """Tell all NPCs ``but`` one what was said; none answers.
+
+        ``logged``: it belongs to a turn, with which it is kept.
+        """
 
         async def tell(name: str) -> None:
             for line in lines:
                 try:
-                    await self.npc(name).overhear(line.speaker, line.text, to=line.to)
+                    await self.npc(name).learn_of(line, logged=logged)
                 except GlyphoxaError:
                     self.unheard += 1
 
