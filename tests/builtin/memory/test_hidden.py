@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import trio
 
 from glyphoxa_trio.memory.entries import Line
 from glyphoxa_trio.memory.knowledge import (
