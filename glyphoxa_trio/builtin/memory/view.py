@@ -16,6 +16,7 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.entries import Evening
 from glyphoxa_trio.memory.errors import (
+    KnowledgeRefused,
     MemoryUnavailable,
     MemoryUnusable,
     QueryRefused,
@@ -42,7 +43,7 @@ def answers() -> Iterator[None]:
     """Turn the errors of a store into answers for a model."""
     try:
         yield
-    except (QueryRefused, UnknownItem) as error:
+    except (KnowledgeRefused, QueryRefused, UnknownItem) as error:
         raise ToolError(str(error)) from None
     except (MemoryUnavailable, MemoryUnusable) as error:
         raise ToolUnavailable(f"the memory cannot be used now: {error}") from None

@@ -40,12 +40,15 @@ class Told:
 
     async def evening(
         self,
-        *lines: Line,
+        *lines: Line | None,
         table: str = "table-42",
         summaries: Sequence[tuple[str, Reach]] = (),
         ended: bool = True,
     ) -> str:
-        """Have an evening with these lines, a day after the one before."""
+        """Have an evening with these lines, a day after the one before.
+
+        A line a minute; None is a minute without one.
+        """
         journal, said = self.memory.journal, self.memory.transcripts
         if table not in self.claims:
             self.claims[table] = await journal.claim(
@@ -54,6 +57,8 @@ class Told:
         claim = self.claims[table]
         evening = await said.begin_evening(claim, self.at)
         for number, line in enumerate(lines):
+            if line is None:
+                continue
             kept = attrs.evolve(line, evening=evening.id)
             entry = Entry(kind=EntryKind.LINE, at=self.at + 60 * number, line=kept)
             await journal.append(claim, [entry])

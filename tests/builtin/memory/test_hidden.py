@@ -32,6 +32,7 @@ reaches = st.builds(
     st.sampled_from([frozenset(), frozenset({"court"}), frozenset({"sea"})]),
     st.booleans(),
 )
+heard = st.builds(Reach, st.none() | st.sets(st.sampled_from(NPCS)).map(frozenset))
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
 ids = st.sampled_from(("a", "b", "heir", "red-wyrm"))
 
@@ -40,7 +41,7 @@ ids = st.sampled_from(("a", "b", "heir", "red-wyrm"))
 class Campaign:
     """What is put into a store."""
 
-    evenings: list[tuple[list[Line], list[tuple[str, Reach]]]]
+    evenings: list[tuple[list[Line | None], list[tuple[str, Reach]]]]
     entities: list[Entity]
     edges: list[Relationship]
     facts: list[Fact]
@@ -55,7 +56,10 @@ class Campaign:
         known = {x.id for x in entities}
         return Campaign(
             [
-                (seen(lines), [x for x in told if x[1].reaches(viewer)])
+                (
+                    [x if x and x.reach.reaches(viewer) else None for x in lines],
+                    [x for x in told if x[1].reaches(viewer)],
+                )
                 for lines, told in self.evenings
             ],
             entities,
@@ -79,7 +83,7 @@ class Campaign:
 @st.composite
 def campaigns(draw: st.DrawFn) -> Campaign:
     lines = st.lists(
-        st.builds(Line, text=texts, speaker=st.sampled_from(NPCS), reach=reaches),
+        st.builds(Line, text=texts, speaker=st.sampled_from(NPCS), reach=heard),
         max_size=4,
     )
     summaries = st.lists(st.tuples(texts, reaches), max_size=1)

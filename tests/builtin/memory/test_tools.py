@@ -418,6 +418,7 @@ async def test_what_the_game_master_has_remembered_no_npc_knows(inn: Told) -> No
     ("arguments", "why"),
     [
         ({"fact": " \n"}, "the fact is empty"),
+        ({"fact": "a \0 in it"}, "NUL"),
         ({"fact": "x" * 501}, "more than 500 characters"),
         ({"fact": "x", "about": ["y"] * 9}, "about names more than 8"),
     ],
