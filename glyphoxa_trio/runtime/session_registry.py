@@ -49,7 +49,12 @@ from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
-from .idle_sessions import DurableSessions, IdleSessions, SessionStore
+from .idle_sessions import (
+    DurableSessions,
+    IdleSessions,
+    SessionStore,
+    StoreFull,
+)
 from .models import Models
 from .overload import Overload
 from .session_snapshot import SessionSnapshot
@@ -62,6 +67,7 @@ from .session_state import (
 )
 from .voices import Voices
 
+_TENDED: Final = 30.0  # seconds between two looks at what is idle
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A bug of ours must neither end the runtime nor restart without a pause.
 _AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
@@ -271,6 +277,14 @@ class SessionRegistry:
         if state is None or state.resting or state.ended:
             return None
         return self.resting.taken(state)
+
+    async def tend(self) -> None:
+        """Set aside sessions that are idle for long, until cancelled."""
+        while True:
+            idle = self.config.sessions.idle
+            await trio.sleep(min(_TENDED, idle / 4))
+            with suppress(StoreFull):  # they stay open
+                self.states.rest_unused(trio.current_time() - idle)
 
     async def end(self, state: SessionState) -> None:
         """End a session: interrupt what runs or waits in it.

@@ -105,6 +105,7 @@ class SessionState:
     )
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
+    used_at: float = attrs.field(default=0.0, init=False)
     _holds: int = attrs.field(default=0, init=False)
     given: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     # Its costs when it was set aside, and the key of that snapshot: a reload may bring
@@ -185,6 +186,10 @@ class SessionState:
             held.clear()
         self.waking = trio.Lock()
 
+    def use(self) -> None:
+        """Note that it is used now."""
+        self.used_at = trio.current_time()
+
     def end(self) -> None:
         """Mark the session as ended."""
         self.ended = True
@@ -236,7 +241,8 @@ class SessionStates:
 
     def used(self, key: SessionKey) -> None:
         """Note that the session is used now."""
-        if key in self._open:
+        if (state := self._open.get(key)) is not None:
+            state.use()
             self._open.move_to_end(key)
 
     def sit(self, key: SessionKey, variables: Mapping[str, str | None]) -> SessionState:
@@ -267,6 +273,7 @@ class SessionStates:
     def wake(self, state: SessionState) -> None:
         """Move a session from those set aside to the open ones. Raises as `sit`."""
         self._make_room()
+        state.use()
         self._open[state.key] = self._resting.pop(state.key)
 
     def _make_room(self) -> None:
@@ -283,6 +290,18 @@ class SessionStates:
             else:
                 self._open.move_to_end(key)
         raise TooManySessions(f"{len(self._open)} sessions are open: end some")
+
+    def rest_unused(self, since: float) -> None:
+        """Set aside the idle sessions that were not used since that time.
+
+        Raises:
+          StoreFull: the store has no room for another one.
+        """
+        for key, state in list(islice(self._open.items(), _LOOKED_AT)):
+            if state.used_at >= since:
+                return
+            if self._rest(state):
+                self._resting[key] = self._open.pop(key)
 
     def end(self, state: SessionState) -> None:
         """End a session and free its key."""

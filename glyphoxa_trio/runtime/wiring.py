@@ -257,6 +257,7 @@ class _Opening:
         )
         if keeper is not None:
             keeper.snapshots_by(cast.snapshot_of)
+            background.start_soon(cast.tend)
         self._end_with(sessions, background)
         activity = cast.services.activity
         runtime = Runtime(

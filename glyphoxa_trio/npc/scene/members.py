@@ -13,7 +13,8 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.overheard import Overheard
-from glyphoxa_trio.npc.session.npc import Npc
+from glyphoxa_trio.npc.session.messages import Overhear
+from glyphoxa_trio.npc.session.npc import PATIENCE, Npc
 from glyphoxa_trio.npc.snapshot import SceneSnapshot
 
 from .addressing import Names
@@ -110,7 +111,8 @@ class SceneMembers:
         async def tell(name: str) -> None:
             for line in lines:
                 try:
-                    await self.npc(name).learn_of(line, logged=logged)
+                    request = Overhear(line.speaker, line.text, line.to, logged)
+                    await self.npc(name)._door.ask(request, within=PATIENCE)
                 except GlyphoxaError:
                     self.unheard += 1
 

@@ -29,7 +29,6 @@ from glyphoxa_trio.npc.arguments import (
 )
 from glyphoxa_trio.npc.events import TurnDone, TurnEvent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
-from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.session.messages import (
     Approve,
@@ -220,12 +219,7 @@ class Npc:
         The NPC does not answer, and knows it in its next turn, with every engine.
         """
         check_text(speaker=speaker, text=text, to=to)
-        await self.learn_of(Overheard(speaker, text, to), logged=False)
-
-    async def learn_of(self, line: Overheard, *, logged: bool) -> None:
-        """Let the NPC hear a line; ``logged`` if it is kept with another NPC's turn."""
-        request = Overhear(line.speaker, line.text, line.to, logged)
-        await self._door.ask(request, within=PATIENCE)
+        await self._door.ask(Overhear(speaker, text, to), within=PATIENCE)
 
     async def set_scene(self, *context: str) -> None:
         """Tell the NPC the facts of its scene, in place of earlier ones."""
