@@ -37,6 +37,7 @@ from glyphoxa_trio.config import (
     TelemetryConfig,
 )
 from glyphoxa_trio.config.builtin import (
+    REPLACEABLE,
     FilesConfig,
     ImagesConfig,
     MusicConfig,
@@ -510,7 +511,8 @@ def tools(seen: Seen) -> Any:
     return [
         (x.exposed, insides(x.definition), insides(x.tool.function or x.tool.handler))
         for x in seen.runtime.host.snapshot.listings
-        if not x.definition.external
+        # What remembers is each run's own.
+        if not x.definition.external and x.definition.group not in REPLACEABLE
     ]
 
 
