@@ -12,63 +12,33 @@ as if they did not exist.
 
 Candidates are looked up by a code of their sound, so the cost of a search grows with
 the text and hardly with the number of names.
-
-Above 300 lines, because how names are indexed and how they are found depend on each
-other.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
 from typing import Final, NamedTuple
 
 import attrs
 
 from glyphoxa_trio.memory.contract import Named
-from glyphoxa_trio.memory.knowledge import EntityKind
-from glyphoxa_trio.memory.visibility import EVERYONE, Viewer
+from glyphoxa_trio.memory.visibility import Viewer
 from glyphoxa_trio.memory.words import COMMON
-from glyphoxa_trio.npc.topics import names_of
 
 from .common_words import is_common
+from .likeness import Likeness, codes_near, likeness
+from .name_keys import LEAST_LETTERS, MOST_LETTERS, NameKey, Token, keys_of, tokens_of
 
 MOST_TEXT: Final = 2000  # characters that are searched, from the end of a text
 _MOST_SAME: Final = 3  # entities that one name may mean
 _MOST_FOUND: Final = 32
-_LEAST_LETTERS: Final = 4  # of a name that is found although misheard
-_MOST_LETTERS: Final = 40
 _MOST_WINDOW: Final = 4  # words that may be one misheard name
 _LEAST_SCORE: Final = 0.83
 _LEAST_SHORT: Final = 0.8  # of names with up to five letters
 _LEAST_COMMON: Final = 0.88  # of a name that was heard as common words
 _FOR_A_WORD: Final = 0.05  # so much less may a longer name be alike
 _TIE: Final = 0.02
-_PEOPLE: Final = (EntityKind.NPC, EntityKind.PLAYER)
-_ARTICLES: Final = ("the", "a", "an")
-# A letter or digit, and the rest of a word with its combining accents.
-_TOKEN: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
-_SENTENCE: Final = re.compile(r"[.!?:\n]")
-# Letters that have no accent to remove.
-_PLAIN: Final = str.maketrans(
-    {
-        "ø": "o",
-        "æ": "ae",
-        "œ": "oe",
-        "ł": "l",
-        "đ": "d",
-        "ð": "d",
-        "þ": "th",
-        "\u0131": "i",
-    }
-)
-# Sounds that recognizers confuse, and all vowels at the beginning.
-_COARSE: Final = str.maketrans("0BJGZEIOU", "TPXKSAAAA")
-_Y: Final = re.compile(r"y(?![aeiou])")
-Distance = Callable[[str, str], float]
 
 
 class Match(StrEnum):
@@ -106,33 +76,8 @@ class Found:
     score: float = 1.0
 
 
-class _Token(NamedTuple):
-    """A word of a text, in plain letters. ``named``: it is written like a name."""
-
-    word: str
-    start: int
-    end: int
-    named: bool
-
-
-class _Key(NamedTuple):
-    """A name, or the beginning of one, as it is compared.
-
-    ``letters`` is "" if it is never found by similarity. ``proper``: it is a common
-    word, which is a name only with a capital letter.
-    """
-
-    of: Named
-    words: tuple[str, ...]
-    spelled: str
-    whole: bool
-    proper: bool
-    letters: str = ""
-    code: str = ""
-
-
 class _Hit(NamedTuple):
-    key: _Key
+    key: NameKey
     first: int  # tokens
     last: int
     match: Match
@@ -143,9 +88,8 @@ class _Hit(NamedTuple):
         """The lowest is preferred."""
         similar = self.match is Match.SIMILAR
         length = self.last - self.first
-        if (
-            similar
-        ):  # the best score counts most: what is around a name is no part of it
+        if similar:
+            # Not the length: what is around a name is no part of it.
             more = _FOR_A_WORD * (len(self.key.words) - 1)
             return True, 0, False, -self.score - more, self.first
         return False, -length, self.match is Match.PART, 0.0, self.first
@@ -156,24 +100,24 @@ class NameIndex:
     """The names of a campaign, compiled. Make it with `of`."""
 
     names: tuple[Named, ...] = ()
-    _exact: Mapping[tuple[str, ...], Sequence[_Key]] = attrs.field(factory=dict)
+    _exact: Mapping[tuple[str, ...], Sequence[NameKey]] = attrs.field(factory=dict)
     # The numbers of words of all names that begin with a word, the highest first.
     _lengths: Mapping[str, Sequence[int]] = attrs.field(factory=dict)
-    _by_code: Mapping[str, Sequence[_Key]] = attrs.field(factory=dict)
+    _by_code: Mapping[str, Sequence[NameKey]] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, names: Iterable[Named]) -> NameIndex:
         """Compile names. A thousand take a few hundredths of a second."""
         names = tuple(names)
-        similar = _similarity()
-        exact: dict[tuple[str, ...], list[_Key]] = {}
+        similar = likeness()
+        exact: dict[tuple[str, ...], list[NameKey]] = {}
         lengths: dict[str, set[int]] = {}
-        by_code: dict[str, list[_Key]] = {}
+        by_code: dict[str, list[NameKey]] = {}
         for named in names:
-            for key in _keys_of(named):
+            for key in keys_of(named):
                 if similar is not None and key.letters:
-                    key = key._replace(code=_coarse(similar.sound, key.letters))
-                    for code in _near(key.code):
+                    key = key._replace(code=similar.sound(key.letters))
+                    for code in codes_near(key.code):
                         by_code.setdefault(code, []).append(key)
                 exact.setdefault(key.words, []).append(key)
                 lengths.setdefault(key.words[0], set()).add(len(key.words))
@@ -187,7 +131,7 @@ class NameIndex:
         entities have gives each of them, up to three; one that more have gives none.
         """
         offset = max(0, len(text) - MOST_TEXT)
-        tokens = _tokens(text[offset:])
+        tokens = tokens_of(text[offset:])
         found: list[Found] = []
         for hit in self._best(tokens, viewer):
             start, end = tokens[hit.first].start, tokens[hit.last - 1].end
@@ -215,13 +159,13 @@ class NameIndex:
                 at = end
         return "".join([*written, text[at:]]) if written else ""
 
-    def _best(self, tokens: Sequence[_Token], viewer: Viewer) -> list[_Hit]:
+    def _best(self, tokens: Sequence[Token], viewer: Viewer) -> list[_Hit]:
         """Return the hits that are preferred to all that they overlap, in order."""
         taken = [False] * len(tokens)
         best: list[_Hit] = []
         # What is written out is found first, so that only the rest is compared by
         # similarity.
-        for hits in (self._written(tokens, viewer), self._similar(tokens, taken)):
+        for hits in (self._written(tokens), self._similar(tokens, taken)):
             seen = [hit for hit in hits if hit.key.of.reach.reaches(viewer)]
             seen.sort(key=lambda x: x.order)
             groups: dict[tuple[int, int, Match], list[_Hit]] = {}
@@ -234,7 +178,7 @@ class NameIndex:
         best.sort(key=lambda x: x.first)
         return best
 
-    def _written(self, tokens: Sequence[_Token], viewer: Viewer) -> Iterator[_Hit]:
+    def _written(self, tokens: Sequence[Token]) -> Iterator[_Hit]:
         words = tuple(token.word for token in tokens)
         for at, token in enumerate(tokens):
             for length in self._lengths.get(token.word, ()):
@@ -247,9 +191,9 @@ class NameIndex:
                     yield _Hit(key, at, at + length, match, 1.0)
 
     def _similar(
-        self, tokens: Sequence[_Token], taken: Sequence[bool]
+        self, tokens: Sequence[Token], taken: Sequence[bool]
     ) -> Iterator[_Hit]:
-        similar = _similarity()
+        similar = likeness()
         if similar is None or not self._by_code:
             return
         common = [is_common(token.word) for token in tokens]
@@ -265,7 +209,7 @@ class NameIndex:
                     continue
                 if tokens[last].word in COMMON:
                     continue
-                if not _LEAST_LETTERS <= len(letters) <= _MOST_LETTERS:
+                if not LEAST_LETTERS <= len(letters) <= MOST_LETTERS:
                     continue
                 if not letters.isascii():
                     break
@@ -279,85 +223,24 @@ class NameIndex:
                     yield _Hit(key, at, last + 1, Match.SIMILAR, score)
 
     def _like(
-        self, letters: str, similar: _Similarity, least: float
-    ) -> Iterator[tuple[_Key, float]]:
-        code = _coarse(similar.sound, letters)
+        self, letters: str, similar: Likeness, least: float
+    ) -> Iterator[tuple[NameKey, float]]:
+        code = similar.sound(letters)
         seen: set[int] = set()
-        for near in _near(code):
+        for near in codes_near(code):
             for key in self._by_code.get(near, ()):
                 if id(key) in seen:
                     continue
                 seen.add(id(key))
                 if abs(len(key.letters) - len(letters)) > 3:
                     continue
-                by_letters = similar.distance(letters, key.letters)
+                by_letters = similar.of(letters, key.letters)
                 if by_letters < 0.5:
                     continue
-                by_sound = 1.0 if code == key.code else similar.distance(code, key.code)
+                by_sound = 1.0 if code == key.code else similar.of(code, key.code)
                 score = (by_letters + by_sound) / 2
                 if score >= least:
                     yield key, score
-
-
-def everyone_knows(names: Iterable[Named]) -> tuple[tuple[str, str], ...]:
-    """Return the names that every NPC may know, for the choice of a tier.
-
-    Each comes with the NPC whose own name it is, or "". A name that only a few may
-    know, or that is secret, is left out: a slower tier would betray it.
-    """
-    public = [named for named in names if named.reach == EVERYONE]
-    own: dict[str, list[str]] = {}
-    for named in public:
-        if named.kind is EntityKind.NPC:
-            own.setdefault(named.entity, []).append(named.name)
-    pairs: dict[tuple[str, str], None] = {}
-    for named in public:
-        for key in _keys_of(named):
-            if key.proper:
-                continue
-            for owner in own.get(named.entity, ("",)):
-                pairs[key.spelled, owner] = None
-    return tuple(pairs)
-
-
-def _keys_of(named: Named) -> list[_Key]:
-    tokens = _tokens(named.name)
-    if len(tokens) > 2 and tokens[0].word in _ARTICLES:
-        tokens = tokens[1:]
-    if not tokens:
-        return []
-    words = tuple(token.word for token in tokens)
-    common = [is_common(word) for word in words]
-    proper = len(words) == 1 and common[0]
-    letters = "" if proper or words[0] in COMMON else _letters(words)
-    meant = named.name[tokens[0].start : tokens[-1].end]
-    keys = [_Key(named, words, meant, True, proper, letters)]
-    keys += [
-        # "Greymantle" of "Greymantle the Sage", but not "Greymantle the", nor "Black".
-        _part(named, tokens[:count])
-        for count in range(1, len(words))
-        if not all(common[:count]) and words[count - 1] not in COMMON
-    ]
-    if named.kind in _PEOPLE and len(words) > 1:
-        parts = set(names_of(named.name))
-        keys += [
-            _part(named, tokens[at : at + 1])
-            for at in range(1, len(words))
-            if words[at] in parts and not common[at]
-        ]
-    return keys
-
-
-def _part(named: Named, tokens: Sequence[_Token]) -> _Key:
-    words = tuple(token.word for token in tokens)
-    meant = named.name[tokens[0].start : tokens[-1].end]
-    return _Key(named, words, meant, False, False, _letters(words))
-
-
-def _letters(words: Sequence[str]) -> str:
-    letters = "".join(words)
-    fits = _LEAST_LETTERS <= len(letters) <= _MOST_LETTERS
-    return letters if fits and letters.isascii() else ""
 
 
 def _one_meaning(hits: Sequence[_Hit]) -> list[_Hit]:
@@ -371,66 +254,3 @@ def _one_meaning(hits: Sequence[_Hit]) -> list[_Hit]:
         return []
     by_entity = {hit.key.of.entity: hit for hit in reversed(hits)}
     return [*reversed(by_entity.values())] if len(by_entity) <= _MOST_SAME else []
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    loud = text.isupper()
-    end = 0
-    for found in _TOKEN.finditer(text):
-        start, said = found.start(), found.group()
-        # The "s" of "Greymantle's" belongs to no name.
-        if (
-            tokens
-            and said in "sS"
-            and text[start - 1] in "'\u2019"
-            and start - 1 == end
-        ):
-            end = found.end()
-            continue
-        begins = not tokens or _SENTENCE.search(text, end, start) is not None
-        end = found.end()
-        named = said[0].isupper() and not begins and not loud
-        tokens.append(_Token(_plain(said), start, end, named))
-    return tokens
-
-
-def _plain(word: str) -> str:
-    word = word.casefold()
-    if word.isascii():
-        return word
-    apart = unicodedata.normalize("NFKD", word.translate(_PLAIN))
-    return "".join(x for x in apart if not unicodedata.combining(x))
-
-
-# Similarity.
-
-
-class _Similarity(NamedTuple):
-    """The functions of the extra: a similarity from 0 to 1, and a code of a sound."""
-
-    distance: Distance
-    sound: Callable[[str], str]
-
-
-@cache
-def _similarity() -> _Similarity | None:
-    """Return None if the extra ``memory`` is not installed."""
-    try:
-        from jellyfish import metaphone
-        from rapidfuzz.distance.OSA import normalized_similarity
-    except ImportError:
-        return None
-    return _Similarity(normalized_similarity, metaphone)
-
-
-def _coarse(sound: Callable[[str], str], letters: str) -> str:
-    return sound(_Y.sub("i", letters)).translate(_COARSE)
-
-
-def _near(code: str) -> Iterator[str]:
-    """Yield a code, and those without one of its sounds."""
-    yield code
-    if len(code) > 3:
-        for at in range(len(code)):
-            yield code[:at] + code[at + 1 :]
