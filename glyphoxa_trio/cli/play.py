@@ -18,7 +18,6 @@ from glyphoxa_trio.control import ControlError, open_control
 from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
 
-
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run
 from .consent import load_again

@@ -35,7 +35,7 @@ class _Item:
     """``own`` is the id that the file itself states; "" if it states none."""
 
     key: str
-    entity: Entity  # its id is not known yet
+    entity: Entity  # its id is preliminary
     own: str = ""
 
 
@@ -82,7 +82,7 @@ class Drafts:
 
     def begin(self, by: str) -> None:
         """Begin to read a file of that name."""
-        self.by = by
+        self.by = harmless(by)[:MOST_NAME]
 
     def of_campaign(self, name: str) -> None:
         """Note the campaign that a file states; the first one counts."""
@@ -125,7 +125,7 @@ class Drafts:
             key=key,
             own=own,
             entity=Entity(
-                id="",
+                id=slug(plain),
                 kind=kind,
                 name=plain,
                 aliases=tuple(x for x in other if x and x != plain),

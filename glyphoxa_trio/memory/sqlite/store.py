@@ -22,7 +22,9 @@ from glyphoxa_trio.storage.pool import SqlitePool, open_pool
 from .audiences import plain
 from .errors import translated_for_memory
 from .forgetting import forget, forget_before
+from .graph import SqliteGraph
 from .holders import hold
+from .index import SqliteIndex
 from .journal import SqliteJournal
 from .schema import SCHEMA
 from .transcripts import SqliteTranscripts
@@ -47,6 +49,8 @@ class SqliteMemory:
     holder: Holder
     journal: SqliteJournal
     transcripts: SqliteTranscripts
+    index: SqliteIndex
+    graph: SqliteGraph
 
     @property
     def place(self) -> str:
@@ -89,6 +93,8 @@ async def open_sqlite(
                 holder=lock.holder,
                 journal=SqliteJournal(opened, lock.holder),
                 transcripts=SqliteTranscripts(opened),
+                index=SqliteIndex(opened),
+                graph=SqliteGraph(opened),
             )
         finally:
             with trio.move_on_after(_CLOSING, shield=True), suppress(MemoryUnavailable):
