@@ -23,8 +23,8 @@
 
 ``known_to``, ``topics`` and ``secret`` may stand at each entity, relationship and fact.
 A name may be one of the campaign that is there already. ``id`` may be given; else it is
-made of the name, and an entity of the same id is replaced. Nothing is expanded: ``${X}``
-is plain text.
+made of the name. An entity of the same id is replaced. Nothing is expanded: ``${X}`` is
+plain text.
 """
 
 from __future__ import annotations
@@ -129,11 +129,18 @@ def read(text: str, source: PurePath, drafts: Drafts) -> None:
         file = read_as(reader, plain, _CampaignFile, source, text)
     except ConfigError as error:
         said = (
-            x.replace(".source", ".from").replace(".target", ".to")
-            for x in error.problems
+            x.replace("].source", "].from").replace("].target", "].to")
+            for x in map(_as_written, error.problems)
         )
         raise ConfigError(*said) from None
     _take(file, drafts)
+
+
+def _as_written(problem: str) -> str:
+    for ours, theirs in {"source": "from", "target": "to"}.items():
+        if problem.startswith(f"{ours} is missing"):
+            return theirs + problem.removeprefix(ours)
+    return problem
 
 
 def _written_out(data: Any) -> Any:

@@ -30,7 +30,6 @@ def read(document: Mapping[str, Any], drafts: Drafts) -> None:
     campaign = mapping_of(document.get("campaign"))
     if campaign:
         name = text_of(campaign.get("name"))
-        drafts.of_campaign(name)
         theme = text_of(campaign.get("theme_prompt"))
         key = text_of(campaign.get("id")) or "campaign"
         if theme and drafts.entity(

@@ -168,8 +168,9 @@ def foundry_list(data: Any) -> list[Any] | None:
 
 
 def parsed(text: str, path: Path) -> Any:
-    """Return a JSON text as data; lines of JSON as a list, in which the last of the same
-    ``_id`` counts.
+    """Return a JSON text as data, and lines of JSON as a list.
+
+    Of several lines with the same ``_id`` the last one counts.
 
     Raises:
       ImportRefused: it is broken, with line and column.
@@ -205,7 +206,7 @@ def _lines(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[Any]:
 
 
 def _by_id(documents: Iterable[Any]) -> Iterable[Any]:
-    """Return the last version of each document, as a file that is appended to has it."""
+    """Return the last version of each document: Foundry appends to its files."""
     kept: dict[Any, Any] = {}
     for number, one in enumerate(documents):
         known = one.get("_id") if isinstance(one, Mapping) else None

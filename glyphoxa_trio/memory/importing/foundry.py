@@ -1,8 +1,8 @@
 """Documents of Foundry VTT: journals, actors and items, as the program exports them.
 
 A journal with one page is one entity; with several, each page is one as well, and is
-``part_of`` the journal. The kind is that of the journal's name, or its folder's, if they
-tell one ("Locations"), else lore. Each paragraph is a fact.
+``part_of`` the journal. The kind is that of the journal's name, or its folder's, if
+they tell one ("Locations"), else lore. Each paragraph is a fact.
 
 What players may not observe is a secret of the game master; what an actor's document
 says of an NPC is known to that NPC as well. Sections that a page hides are secret too.
@@ -54,9 +54,10 @@ _KINDS: Final[Mapping[str, EntityKind]] = {
 # Keys of an actor's details that are prose, wherever the game's system puts it.
 _OPEN_PROSE: Final = ("public", "publicNotes", "blurb", "appearance")
 _OWN_PROSE: Final = (
-    "value", "biography", "description", "privateNotes", "backstory", "notes", "details",
-    "trait", "ideal", "bond", "flaw", "personality", "beliefs", "allies", "enemies",
-)  # fmt: skip
+    *("value", "biography", "description", "privateNotes", "backstory", "notes"),
+    *("details", "trait", "ideal", "bond", "flaw", "personality", "beliefs"),
+    *("allies", "enemies"),
+)
 
 
 def is_document(data: Any) -> bool:

@@ -54,7 +54,6 @@ def is_archive(data: Any) -> bool:
 
 def read(archive: Mapping[str, Any], drafts: Drafts) -> None:
     """Add the handouts and characters to the drafts, and name what is skipped."""
-    drafts.of_campaign(text_of(archive.get("campaign_title")))
     for word, sort in _LISTS.items():
         for number, item in enumerate(list_of(archive.get(word))):
             where = f"{sort} {number + 1}"
