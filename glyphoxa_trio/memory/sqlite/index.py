@@ -301,7 +301,7 @@ def _search(
             """,
             (*first, full, compared(dimensions), full, model, limit),
         )
-        near: list[tuple[int, float]] = list(found)  # type: ignore[arg-type]
+        near: list[tuple[int, float]] = list(found)
     rows = connection.execute(
         f"{_CHUNKS} where chunk.id in (select value from json_each(?))",
         (json.dumps([id_ for id_, _ in near]),),
