@@ -219,11 +219,20 @@ async def _restored(
     )
 
 
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield "12 entities (2 new, 1 changed)" of the counts of an outcome."""
+    for name, number in counts.items():
+        if "_" in name and name.partition("_")[0] in counts:
+            continue
+        more = {key: n for key, n in counts.items() if key.startswith(f"{name}_")}
+        told = ", ".join(f"{n} {key.partition('_')[2]}" for key, n in more.items())
+        words = " ".join(reversed(name.split("_")))
+        yield f"{number} {words}{f' ({told})' if told else ''}"
+
+
 def _report(outcome: _Outcome) -> None:
     console = wide_console()
-    counts = ", ".join(
-        f"{number} {name.replace('_', ' ')}" for name, number in outcome.counts.items()
-    )
+    counts = ", ".join(_counted(outcome.counts))
     verb = "would be imported" if outcome.dry else "imported"
     say(console, f"{verb} into the campaign {outcome.campaign}: {counts}")
     if outcome.skipped:

@@ -139,6 +139,9 @@ async def viewer_of(
         names |= {x for y in lines for x in y.line.reach.npcs or ()}
     same = {x.casefold(): x for x in sorted(names)}
     name = npc if npc in names else same.get(npc.casefold())
+    begun = [x for x in names if x.casefold().startswith(npc.casefold())]
+    if name is None and npc and len(begun) == 1:
+        (name,) = begun
     if name is None:
         raise unknown("NPC", npc, names)
     return Viewer(name, frozenset(topics))
