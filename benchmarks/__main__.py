@@ -37,6 +37,7 @@ NAMES = (
     "turn",
     "snapshots",
     "journal",
+    "knowledge_graph",
     "tables",
     "metrics",
     "speculation",
