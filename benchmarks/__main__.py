@@ -36,6 +36,7 @@ NAMES = (
     "sessions",
     "turn",
     "snapshots",
+    "journal",
     "knowledge_graph",
     "tables",
     "metrics",
