@@ -37,6 +37,8 @@ NAMES = (
     "turn",
     "snapshots",
     "transcripts",
+    "journal",
+    "knowledge_graph",
     "tables",
     "metrics",
     "speculation",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -21,7 +20,7 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Memory]]
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "sqlite":
         path = tmp_path / "memory.db"
-        return lambda: cast(AbstractAsyncContextManager[Memory], open_sqlite(path))
+        return lambda: open_sqlite(path)
     first = InMemory()
 
     @asynccontextmanager
