@@ -36,6 +36,7 @@ NAMES = (
     "sessions",
     "turn",
     "snapshots",
+    "transcripts",
     "journal",
     "knowledge_graph",
     "tables",
