@@ -59,9 +59,8 @@ async def client(*words: str, **env: str) -> AsyncGenerator[ClientSession]:
 async def ask(session: ClientSession, tool: str, **arguments: Any) -> dict[str, Any]:
     answer = await session.call_tool(tool, arguments)
     assert not answer.is_error, answer
-    found = answer.structured_content
-    assert found is not None
-    return found
+    assert answer.structured_content is not None
+    return dict(answer.structured_content)
 
 
 async def test_a_client_sees_what_the_npc_may_know(file: Path) -> None:  # G5, G38
