@@ -36,7 +36,7 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.recall.afterwards import Afterwards
 from glyphoxa_trio.recall.extraction import (
     MOST_PIECE,
-    Unreadable,
+    UnreadableAnswer,
     audiences,
     pieces,
     read,
@@ -310,7 +310,7 @@ def test_an_answer_may_be_fenced_or_introduced(text: str) -> None:
     ],
 )
 def test_anything_else_is_unreadable(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableAnswer):
         read(text)
 
 
