@@ -21,6 +21,7 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.config.builtin import REPLACEABLE
 from glyphoxa_trio.config.load import apart
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.extras import missing
 from glyphoxa_trio.host import CalibratorSettings, HistoryFile, SampleHistory
 from glyphoxa_trio.npc.selection import SelectionRules, Vocabulary
@@ -275,13 +276,3 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> tuple[list[Tool], list
         hint = f", did you mean {' or '.join(near)}?" if near else ""
         problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
     return changed, problems
-
-
-def state_folder(config: Config) -> Path:
-    """Return the folder of what a run leaves to the next one: configured, or the
-    user's."""
-    if config.mcp.state_dir is not None:
-        return config.mcp.state_dir
-    import platformdirs
-
-    return platformdirs.user_state_path("glyphoxa")

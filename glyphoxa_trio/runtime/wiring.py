@@ -29,6 +29,7 @@ from glyphoxa_trio.actors import (
 from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
 from glyphoxa_trio.config.memory import OFF, Durability
 from glyphoxa_trio.config.secrecy import Masks
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
@@ -54,7 +55,7 @@ from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import history_of, settings_of, state_folder
+from .assembly import history_of, settings_of
 from .collector import Collector, collecting
 from .config_reload import ConfigReload, Reloaded
 from .config_source import ConfigSource
