@@ -1,4 +1,4 @@
-"""``glyphoxa sessions list``, ``show``, ``export`` and ``end``: sessions of a journal."""
+"""``glyphoxa sessions list``, ``show``, ``export``, ``end``: sessions of a journal."""
 
 from __future__ import annotations
 
