@@ -226,7 +226,12 @@ class Fetcher:
         return await found if isawaitable(found) else found
 
     async def _self(self) -> Identity | None:
-        return await self._identity(self.npc)
+        if (found := await self._identity(self.npc)) is not None:
+            return found
+        # An NPC that is configured as "Bartok" may be "Bartok the Barkeep" here.
+        await self.pieces.fetch(NAMES, self._names)
+        called = self._called(self.npc, self.pieces.get(NAMES))
+        return await self._identity(called[0]) if called else None
 
     async def _identity(self, entity: str) -> Identity | None:
         graph = self.memory.graph

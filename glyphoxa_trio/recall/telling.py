@@ -127,10 +127,9 @@ class Telling:
         return own
 
     def _identities(self, ids: tuple[str, ...]) -> list[Identity]:
-        """Return the identities of these entities, but the NPC's own."""
-        found = [self._piece(entity_key(x), None) for x in ids]
-        own = self._own()
-        return [x for x in found if x and (own is None or x.entity.id != own.entity.id)]
+        """Return the identities of these entities, as far as there are any."""
+        found = (self._piece(entity_key(x), None) for x in ids)
+        return [identity for identity in found if identity is not None]
 
     # The parts.
 
