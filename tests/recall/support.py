@@ -240,7 +240,7 @@ class Recalling:
 def moment(
     text: str, speaker: str = "Aria", npc: str = "Bartok", **more: Any
 ) -> Moment:
-    fields = {"turn": 1, "session": "table"} | more
+    fields: dict[str, Any] = {"turn": 1, "session": "table"} | more
     return Moment(npc=npc, speaker=speaker, text=text, **fields)
 
 

@@ -20,7 +20,7 @@ from .support import KEY, NOW, evening, moment, open_recall, person, says
 def without(**parts: int) -> RecallConfig:
     """Only the named parts."""
     none = {"identity": 0, "relationships": 0, "transcript": 0, "facts": 0}
-    return RecallConfig(**(none | parts))  # type: ignore[arg-type]
+    return RecallConfig(**(none | parts))
 
 
 async def test_an_npc_is_told_who_it_is(autojump_clock: MockClock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta, timezone
+from typing import Any
 
 import attrs
 import pytest
@@ -45,7 +46,7 @@ def evenings(*days_ago: float) -> tuple[Evening, ...]:
 CALENDAR = Calendar(now=NOW, zone=UTC, evenings=evenings(0.2, 1, 3, 10, 400))
 
 
-def line(text: str, evening: str = "e3", n: int = 1, **more: str) -> FoundLine:
+def line(text: str, evening: str = "e3", n: int = 1, **more: Any) -> FoundLine:
     days = float(evening[1:])
     said = attrs.evolve(
         says(more.pop("speaker", "Aria"), text, **more), evening=evening
