@@ -36,6 +36,7 @@ NAMES = (
     "sessions",
     "turn",
     "snapshots",
+    "knowledge_graph",
     "tables",
     "metrics",
     "speculation",

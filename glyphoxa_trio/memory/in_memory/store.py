@@ -18,7 +18,10 @@ from typing import Any, TypeVar
 
 import attrs
 
+from glyphoxa_trio.memory.checks import as_json
 from glyphoxa_trio.memory.contract import (
+    MOST_FACTS,
+    MOST_NEIGHBOURS,
     Chunk,
     Forgotten,
     FoundChunk,
@@ -34,7 +37,9 @@ from glyphoxa_trio.memory.entries import (
     Evening,
     Holder,
     KeptEntry,
+    Line,
     SessionRow,
+    check_heard,
 )
 from glyphoxa_trio.memory.errors import (
     Fenced,
@@ -42,6 +47,9 @@ from glyphoxa_trio.memory.errors import (
     MemoryUnavailable,
     QueryRefused,
     UnknownItem,
+    unknown_entity,
+    unknown_fact,
+    unknown_line,
 )
 from glyphoxa_trio.memory.knowledge import (
     Entity,
@@ -51,15 +59,24 @@ from glyphoxa_trio.memory.knowledge import (
     Neighbour,
     Relationship,
     Standing,
+    is_that_fact,
 )
+from glyphoxa_trio.memory.passages import in_passage, passages
+from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.similarity import unit
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
-from glyphoxa_trio.memory.words import evening_name, words_in_query, words_of
+from glyphoxa_trio.memory.words import (
+    MOST_QUERY,
+    evening_name,
+    folded,
+    words_in_line,
+    words_in_query,
+    words_of,
+)
 
-MOST_NEIGHBOURS = 200
-MOST_FACTS = 50
-# Lines in one chunk, and characters.
-_CHUNK_LINES = 12
 T = TypeVar("T")
+Kept = TypeVar("Kept", Entity, Relationship)
 
 
 @attrs.define(eq=False)
@@ -150,11 +167,11 @@ class _Journal:
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
         row = self._row(claim)
-        for entry in entries:
+        plain = [json.loads(json.dumps(dict(entry.data))) for entry in entries]
+        for entry, data in zip(entries, plain, strict=True):
             row.last += 1
-            plain = json.loads(json.dumps(dict(entry.data)))
             kept = KeptEntry(
-                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=plain)
+                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=data)
             )
             if entry.kind is EntryKind.SNAPSHOT:
                 row.entries = _lines_of(row)
@@ -227,17 +244,23 @@ class _Transcripts:
         limit: int = 10,
     ) -> FoundLines:
         every, telling = words_in_query(query)
+        seen = [
+            (line, words_in_line(line.line.text, line.line.corrected))
+            for line in self._seen(campaign, viewer, evening=evening)
+        ]
+        lines_with = {
+            word: min(MOST_COUNTED, sum(word in words for _, words in seen))
+            for word in telling
+        }
         found = []
-        for line in self._seen(campaign, viewer, evening=evening):
-            text = f"{line.line.text} {line.line.corrected}"
-            words = set(words_of(text))
-            if words.isdisjoint(telling):
-                continue
-            score = sum(word in words for word in telling) / len(telling)
-            whole = words.issuperset(every)
-            found.append((whole, attrs.evolve(line, score=score, snippet=text.strip())))
-        found.sort(key=lambda x: (not x[0], -x[1].score, -x[1].at, x[1].n))
-        return FoundLines(lines=tuple(x for _, x in found[:limit]))
+        for line, words in seen:
+            if score := relevance(words, lines_with):
+                score += set(words).issuperset(every)
+                said = line.line
+                shown = snippet_of_line(said.text, said.corrected, telling)
+                found.append(attrs.evolve(line, score=score, snippet=shown))
+        found.sort(key=lambda x: (-x.score, -x.at, x.session, -x.n))
+        return FoundLines(lines=tuple(found[: max(0, limit)]))
 
     async def recent(
         self,
@@ -256,7 +279,7 @@ class _Transcripts:
             if x.at < until
         ]
         found.sort(key=lambda x: (x.at, x.session, x.n))
-        return tuple(found[-limit:]) if limit else ()
+        return tuple(found[-limit:]) if limit > 0 else ()
 
     def _seen(
         self,
@@ -277,7 +300,7 @@ class _Transcripts:
                     n=kept.n,
                     at=kept.entry.at,
                     line=line,
-                    snippet=line.text,
+                    snippet=snippet(line.text, ()),
                 )
 
     async def evenings(
@@ -290,7 +313,7 @@ class _Transcripts:
             if one.campaign == campaign and (viewer.npc is None or one.name in heard)
         ]
         found.sort(key=lambda x: (-x.began, x.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def evening(
         self, campaign: CampaignKey, viewer: Viewer, evening: str
@@ -304,7 +327,7 @@ class _Transcripts:
     def _as(self, one: _Evening, viewer: Viewer) -> Evening:
         seen = {r: text for r, text in one.summaries.items() if r.reaches(viewer)}
         # The one that the fewest may know tells the most.
-        best = min(seen, key=lambda x: len(x.npcs or ()), default=None)
+        best = min(seen, key=_known_to, default=None)
         return Evening(
             id=one.name,
             session=one.session,
@@ -326,7 +349,16 @@ class _Transcripts:
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
+        check_heard(reach)
         self.rows.evening(campaign, evening).summaries[reach] = text
+
+
+def _known_to(reach: Reach) -> tuple[float, list[str]]:
+    """Sort reaches: few NPCs before many, and every NPC last."""
+    return (
+        math.inf if reach.npcs is None else len(reach.npcs),
+        sorted(reach.npcs or ()),
+    )
 
 
 @attrs.frozen(eq=False)
@@ -342,23 +374,29 @@ class _Index:
             for id_, x in self.rows.chunks.items()
             if (model, id_) not in self.rows.vectors
         ]
-        return tuple(open_[:limit])
+        return tuple(open_[: max(0, limit)])
 
     def _cut(self) -> None:
-        done = {x.evening for _, x in self.rows.chunks.values() if not x.fact}
+        done = {
+            (owner, *line)
+            for owner, chunk in self.rows.chunks.values()
+            for line in chunk.lines
+        }
+
+        def reach(line: _Said) -> Reach | None:
+            session, kept, said = line
+            known = (session.campaign, session.name, kept.n) in done
+            return None if known else said.reach
+
         for one in self.rows.evenings:
-            if one.ended is None or one.name in done:
-                continue
-            said = [
-                (row, kept)
-                for row, kept in self.rows.lines(one.campaign)
-                if kept.entry.line and kept.entry.line.evening == one.name
-            ]
-            # Only neighbours that the same NPCs heard are in one chunk.
-            for _, same in itertools.groupby(said, lambda x: x[1].entry.line.reach):  # type: ignore[union-attr]
-                lines = list(same)
-                for at in range(0, len(lines), _CHUNK_LINES):
-                    self._add(one, lines[at : at + _CHUNK_LINES])
+            if one.ended is not None:
+                lines = [
+                    (row, kept, kept.entry.line)
+                    for row, kept in self.rows.lines(one.campaign)
+                    if kept.entry.line and kept.entry.line.evening == one.name
+                ]
+                for passage in passages(lines, reach, _text):
+                    self._add(one, passage)
         facts = {x.fact for _, x in self.rows.chunks.values()}
         for campaign, fact in self.rows.facts.values():
             if fact.standing is Standing.ACCEPTED and fact.id not in facts:
@@ -372,15 +410,14 @@ class _Index:
                 )
                 self.rows.chunks[id_] = campaign, chunk
 
-    def _add(self, one: _Evening, lines: list[tuple[_Session, KeptEntry]]) -> None:
-        said = [x.entry.line for _, x in lines if x.entry.line is not None]
+    def _add(self, one: _Evening, lines: list[_Said]) -> None:
         id_ = self.rows.ids()
         chunk = Chunk(
-            text="\n".join(f"{x.speaker}: {x.corrected or x.text}" for x in said),
-            reach=common(x.reach for x in said),
+            text="\n".join(map(_text, lines)),
+            reach=common(said.reach for _, _, said in lines),
             evening=one.name,
             at=lines[0][1].entry.at,
-            lines=tuple((row.name, kept.n) for row, kept in lines),
+            lines=tuple((row.name, kept.n) for row, kept, _ in lines),
             id=id_,
         )
         self.rows.chunks[id_] = one.campaign, chunk
@@ -388,13 +425,16 @@ class _Index:
     async def add(
         self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
     ) -> None:
-        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
-        sizes |= {len(x) for _, x in vectors}
-        if len(sizes) > 1:
-            raise QueryRefused(f"the vectors of {model} differ in length: {sizes}")
-        for id_, vector in vectors:
+        self._check_size(model, *(len(x) for _, x in vectors))
+        units = [(id_, unit(vector)) for id_, vector in vectors]
+        for id_, vector in units:
             if id_ in self.rows.chunks:
                 self.rows.vectors[model, id_] = tuple(vector)
+
+    def _check_size(self, model: str, *given: int) -> None:
+        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
+        if len(sizes | set(given)) > 1:
+            raise QueryRefused(f"the vectors of {model} differ in length")
 
     async def search(
         self,
@@ -405,13 +445,16 @@ class _Index:
         *,
         limit: int = 10,
     ) -> tuple[FoundChunk, ...]:
+        self._check_size(model, len(vector))
+        asked = unit(vector)
         found = []
         for (name, id_), other in self.rows.vectors.items():
             owner, chunk = self.rows.chunks[id_]
             if name == model and owner == campaign and chunk.reach.reaches(viewer):
-                found.append(FoundChunk(chunk=chunk, score=_cosine(vector, other)))
+                score = sum(x * y for x, y in zip(asked, other, strict=True))
+                found.append(FoundChunk(chunk=chunk, score=score))
         found.sort(key=lambda x: (-x.score, x.chunk.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def progress(self, model: str) -> tuple[int, int]:
         self._cut()
@@ -423,15 +466,12 @@ class _Index:
             del self.rows.vectors[key]
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    if len(one) != len(other):
-        raise QueryRefused(f"a vector of {len(one)} dimensions, not {len(other)}")
-    product = math.hypot(*one) * math.hypot(*other)
-    return (
-        sum(x * y for x, y in zip(one, other, strict=True)) / product
-        if product
-        else 0.0
-    )
+_Said = tuple[_Session, KeptEntry, Line]
+
+
+def _text(line: _Said) -> str:
+    _, _, said = line
+    return in_passage(said.speaker, said.text, said.corrected)
 
 
 @attrs.frozen(eq=False)
@@ -451,23 +491,34 @@ class _Graph:
         needed = {end for x in relationships for end in (x.source, x.target)}
         needed |= {end for x in facts for end in x.about}
         if missing := sorted(needed - known):
-            raise UnknownItem(f"there is no entity {missing[0]!r}")
+            raise unknown_entity(missing[0])
+        said = {(row.name, kept.n) for row, kept in self.rows.lines(campaign)}
+        for fact in facts:
+            if fact.id:
+                self._known(campaign, fact.id)
+            if gone := [x for x in fact.lines if x not in said]:
+                raise unknown_line(*gone[0])
         for entity in entities:
-            self.rows.entities[campaign, entity.id] = entity
+            self.rows.entities[campaign, entity.id] = _copied(entity)
         for one in relationships:
             key = campaign, one.source, one.type, one.target
-            self.rows.relationships[key] = one
+            self.rows.relationships[key] = _copied(one)
         return tuple(self._fact(campaign, fact) for fact in facts)
 
     def _fact(self, campaign: CampaignKey, fact: Fact) -> int:
         if not fact.id:
             for owner, known in self.rows.facts.values():
-                same = (known.text, known.standing, known.reach)
-                if owner == campaign and same == (fact.text, fact.standing, fact.reach):
+                if owner == campaign and is_that_fact(fact, known):
                     return known.id
         id_ = fact.id or self.rows.ids()
-        self.rows.facts[id_] = campaign, attrs.evolve(fact, id=id_)
+        self._set(campaign, attrs.evolve(fact, id=id_))
         return id_
+
+    def _set(self, campaign: CampaignKey, fact: Fact) -> None:
+        _, before = self.rows.facts.get(fact.id, (None, None))
+        self.rows.facts[fact.id] = campaign, fact
+        if before is not None and _in_chunk(before) != _in_chunk(fact):
+            _drop_chunks(self.rows, lambda x: x.fact == fact.id)
 
     async def remove(
         self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
@@ -502,7 +553,7 @@ class _Graph:
         limit: int = 20,
     ) -> tuple[Entity, ...]:
         wanted = words_of(name)
-        if name.strip() and not wanted:
+        if (name.strip() and not wanted) or len(name) > MOST_QUERY:
             return ()
         found = []
         for (owner, _), entity in self.rows.entities.items():
@@ -512,55 +563,65 @@ class _Graph:
                 continue
             ranks = [_rank(wanted, x) for x in (entity.name, *entity.aliases)]
             if (rank := min(ranks)) < 3:
-                found.append((rank, entity.name.casefold(), entity.id, entity))
-        return tuple(x for *_, x in sorted(found, key=lambda x: x[:3])[:limit])
+                found.append((rank, folded(entity.name), entity.id, entity))
+        found.sort(key=lambda x: x[:3])
+        return tuple(x for *_, x in found[: max(0, limit)])
 
     def _seen(self, campaign: CampaignKey, viewer: Viewer, entity: str) -> Entity:
         one = self.rows.entities.get((campaign, entity))
         if one is None or not one.reach.reaches(viewer):
+            wanted = words_of(entity) if len(entity) <= MOST_QUERY else []
             named = [
                 x
                 for (owner, _), x in self.rows.entities.items()
                 if owner == campaign
                 and x.reach.reaches(viewer)
-                and words_of(entity)
-                and words_of(entity) in [words_of(y) for y in (x.name, *x.aliases)]
+                and wanted
+                and wanted in [words_of(y) for y in (x.name, *x.aliases)]
             ]
-            one = min(named, key=lambda x: (x.name.casefold(), x.id), default=None)
+            one = min(named, key=lambda x: (folded(x.name), x.id), default=None)
         if one is None:
-            raise UnknownItem(f"there is no entity {entity!r}")
+            raise unknown_entity(entity)
         return one
 
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
         start = self._seen(campaign, viewer, entity)
+        # An entity keeps its place when it is replaced.
+        places = [id_ for owner, id_ in self.rows.entities if owner == campaign]
         edges = [
             one
             for (owner, *_), one in self.rows.relationships.items()
             if owner == campaign and one.reach.reaches(viewer)
         ]
-        edges.sort(key=lambda x: (x.source, x.type, x.target))
-        seen, at, found = {start.id}, {start.id}, list[Neighbour]()
+        at, seen, found = [start.id], {start.id}, list[Neighbour]()
         for step in range(1, depth + 1):
-            following: set[str] = set()
-            for one in list(edges):
-                here = one.source in at
-                if not here and one.target not in at:
-                    continue
-                other = self.rows.entities[campaign, one.target if here else one.source]
+            outgoing = [x for x in edges if x.source in at]
+            incoming = [x for x in edges if x.target in at and x.source not in at]
+            outgoing.sort(
+                key=lambda x: (at.index(x.source), x.type, places.index(x.target))
+            )
+            incoming.sort(
+                key=lambda x: (at.index(x.target), x.type, places.index(x.source))
+            )
+            following: list[str] = []
+            for one in (*outgoing, *incoming):
+                end = one.target if one.source in at else one.source
+                other = self.rows.entities[campaign, end]
                 if other.reach.reaches(viewer):
                     edges.remove(one)  # each is found once
                     found.append(Neighbour(relationship=one, entity=other, depth=step))
-                    following.add(other.id)
-            at = following - seen
-            seen |= at
+                    if end not in seen:
+                        following.append(end)
+                        seen.add(end)
+            at = following
         facts = await self.facts(campaign, viewer, about=(start.id,), limit=MOST_FACTS)
         return Identity(
             entity=start,
             neighbours=tuple(found[:MOST_NEIGHBOURS]),
             facts=tuple(x.fact for x in facts),
-            more=max(0, len(found) - MOST_NEIGHBOURS),
+            more=len(found) > MOST_NEIGHBOURS,
         )
 
     async def facts(
@@ -574,19 +635,42 @@ class _Graph:
         limit: int = 10,
     ) -> tuple[FoundFact, ...]:
         telling = words_in_query(query)[1] if query.strip() else []
-        found = []
-        for owner, fact in self.rows.facts.values():
-            if owner != campaign or not fact.reach.reaches(viewer):
-                continue
-            if fact.standing not in standings:
-                continue
-            if about and set(about).isdisjoint(fact.about):
-                continue
-            score = sum(word in words_of(fact.text) for word in telling)
-            if score or not telling:
-                found.append(FoundFact(fact=fact, score=float(score)))
+        seen = [
+            self._as_seen(campaign, viewer, fact)
+            for owner, fact in self.rows.facts.values()
+            if owner == campaign and fact.reach.reaches(viewer)
+            if fact.standing in standings
+        ]
+        if about:
+            seen = [x for x in seen if not set(about).isdisjoint(x.about)]
+        scores = {x.id: 0.0 for x in seen}
+        # A rare word counts for more: rare among these facts, since a score that
+        # depended on facts that the viewer may not know would betray them.
+        for word in telling:
+            having = [x for x in seen if word in words_of(x.text)]
+            for fact in having:
+                scores[fact.id] += 1 / (1 + math.log(len(having)))
+        found = [
+            FoundFact(fact=x, score=round(scores[x.id], 6))
+            for x in seen
+            if scores[x.id] or not telling
+        ]
         found.sort(key=lambda x: (-x.score, -x.fact.provenance.at, -x.fact.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
+
+    def _as_seen(self, campaign: CampaignKey, viewer: Viewer, fact: Fact) -> Fact:
+        about = tuple(
+            x
+            for x in fact.about
+            if self.rows.entities[campaign, x].reach.reaches(viewer)
+        )
+        heard = {
+            (row.name, kept.n)
+            for row, kept in self.rows.lines(campaign)
+            if kept.entry.line and kept.entry.line.reach.reaches(viewer)
+        }
+        lines = tuple(x for x in fact.lines if x in heard)
+        return attrs.evolve(fact, about=about, lines=lines)
 
     async def judge(
         self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool
@@ -594,13 +678,13 @@ class _Graph:
         one = self._known(campaign, fact)
         told = attrs.evolve(one.provenance, confirmed=confirmed)
         one = attrs.evolve(one, standing=standing, provenance=told)
-        self.rows.facts[fact] = campaign, one
+        self._set(campaign, one)
         return one
 
     def _known(self, campaign: CampaignKey, fact: int) -> Fact:
         owner, one = self.rows.facts.get(fact, (None, None))
         if one is None or owner != campaign:
-            raise UnknownItem(f"there is no fact {fact}")
+            raise unknown_fact(fact)
         return one
 
     async def reveal(
@@ -609,11 +693,11 @@ class _Graph:
         if fact:
             one = self._known(campaign, fact)
             known = Reach(topics=one.reach.topics)
-            self.rows.facts[fact] = campaign, attrs.evolve(one, reach=known)
+            self._set(campaign, attrs.evolve(one, reach=known))
             return
         what = self.rows.entities.get((campaign, entity))
         if what is None:
-            raise UnknownItem(f"there is no entity {entity!r}")
+            raise unknown_entity(entity)
         known = Reach(topics=what.reach.topics)
         self.rows.entities[campaign, entity] = attrs.evolve(what, reach=known)
 
@@ -624,6 +708,15 @@ class _Graph:
             if owner == campaign
             for name in (one.name, *one.aliases)
         )
+
+
+def _in_chunk(fact: Fact) -> tuple[object, ...]:
+    return fact.text, fact.reach, fact.standing, fact.provenance.at
+
+
+def _copied(one: Kept) -> Kept:
+    """Return it with attributes that the caller no longer shares."""
+    return attrs.evolve(one, attributes=json.loads(as_json(one.attributes)))
 
 
 def _rank(wanted: list[str], name: str) -> int:
@@ -681,6 +774,8 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(self, tenant: str, player: str) -> Forgotten:
+        if not player:
+            return Forgotten()  # lines of NPCs have no player
         return await self._forget(
             tenant,
             lambda kept: (

@@ -172,10 +172,12 @@ class NpcSession:
                         call.reply(runner.questions.answer(question, yes=yes))
                     case Interrupt(speaker, everybody):
                         call.reply(self._interrupt(speaker, everybody=everybody))
-                    case Overhear(speaker, text, to):
+                    case Overhear(speaker, text, to, logged):
                         line = Overheard(speaker, text, to)
                         memory.conversation.overhear(line)
                         runner.engine.overhear(line)
+                        if self.services.log is not None and not logged:
+                            self.services.log.overheard(memory.id, line)
                         call.reply(None)
                     case LendEar(speaker, name):
                         microphone = self.services.handover.take(name, Microphone)

@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.s2s.own_voice import Recordings
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.topics import NO_NAMES, PublicNames
 from glyphoxa_trio.npc.turn.tally import Tally
+from glyphoxa_trio.npc.turn.turn_log import TurnLog
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.gate import Grant
@@ -95,6 +96,7 @@ class Services:
       used: called with the session in which a turn begins or has ended.
       synthesizer: says sentences aloud, if there is one.
       recordings: lines that models have said.
+      log: is told of every turn that has ended, if turns are kept.
       warn: called with a message, for example when the synthesizer fails.
     """
 
@@ -114,4 +116,5 @@ class Services:
     used: Callable[[SessionKey], None] = lambda _: None
     synthesizer: Synthesizer | None = None
     recordings: Recordings = attrs.field(factory=Recordings)
+    log: TurnLog | None = None
     warn: Callable[[str], None] = lambda _: None
