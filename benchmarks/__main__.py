@@ -37,6 +37,7 @@ NAMES = (
     "turn",
     "snapshots",
     "knowledge_graph",
+    "hot_context",
     "tables",
     "metrics",
     "speculation",

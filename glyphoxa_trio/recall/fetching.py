@@ -144,6 +144,7 @@ class Fetcher:
     pieces: Pieces
     names: Callable[[CampaignKey], NameIndex | Awaitable[NameIndex]]
     since: float | None = None
+    _subjects: dict[tuple[str, str], Subject] = attrs.field(factory=dict, init=False)
 
     async def fetch(self, text: str, speaker: str, wanted: Wanted) -> None:
         """Fetch all pieces at once that are wanted for these words."""
@@ -177,8 +178,14 @@ class Fetcher:
           NotFetched: the names are not there yet.
           Exception: the names could not be had.
         """
+        known = self._subjects.get((text, speaker))
+        if known is None:
+            known = self._subject(text[-_MOST_TEXT:], speaker)
+            self._subjects[text, speaker] = known
+        return known
+
+    def _subject(self, text: str, speaker: str) -> Subject:
         names: NameIndex = self.pieces.get(NAMES)
-        text = text[-_MOST_TEXT:]
         found = [x.entity for x in reversed(names.find(text, self.viewer))]
         speakers = self._called(speaker, names)
         known = {*speakers, *self._called(self.npc, names)}
