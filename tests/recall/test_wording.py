@@ -147,13 +147,15 @@ def test_an_npc_is_told_who_it_is() -> None:
         "Bartok", "A keeper.", aliases=("Bart", "Bartok"), attributes={"race": "dwarf"}
     )
     known = Identity(entity=bartok, facts=(Fact(text="Waters ale.", id=7),))
-    told = self_lines(known, CALENDAR)
+    told = [*self_lines(known, CALENDAR)]
     assert list(map(str, told)) == [
         "You are Bartok, also called Bart: \u201cA keeper.\u201d (race: dwarf)",
         "You know: \u201cWaters ale.\u201d",
     ]
     assert told[1].fact == 7
-    assert str(self_lines(Identity(entity=person("Bo")), CALENDAR)[0]) == "You are Bo."
+    assert (
+        str(next(self_lines(Identity(entity=person("Bo")), CALENDAR))) == "You are Bo."
+    )
 
 
 @pytest.mark.parametrize("outgoing", [True, False])
