@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, time
@@ -104,7 +105,7 @@ async def told(path: Path, size: int, lines: int, times: int) -> list[Figure]:
         figures = []
         for name, moment in (("talk", talk), ("a question", question)):
             bare = await timed(times, hop)
-            taken = await timed(times, lambda x=moment: gather(x))
+            taken = await timed(times, partial(gather, moment))
             figures.append(figure(name, taken, unit="ms", bare=bare))
         bare = await timed(times, hop)
         fetched = [await ahead() for _ in range(max(5, times // 5))]
