@@ -28,7 +28,7 @@ from .fields import (
     text_of,
     unescaped,
 )
-from .foundry import MENTIONS
+from .foundry_text import MENTIONS
 from .html import plain
 
 _SECRET: Final = Reach(secret=True)

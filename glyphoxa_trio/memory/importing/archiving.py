@@ -9,13 +9,14 @@ from typing import Final
 
 import attrs
 
+from glyphoxa_trio.memory.contract import FoundLine, Memory
+from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.errors import HeldElsewhere
+from glyphoxa_trio.memory.knowledge import Entity, Fact, Relationship, Standing
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach, Viewer
+
 from .archive import Archive, ArchivedEvening, ArchivedLine
-from .contract import FoundLine, Memory
-from .entries import Claim, Entry, EntryKind, Line
-from .errors import HeldElsewhere
-from .importing.data import Skipped
-from .knowledge import Entity, Fact, Relationship, Standing
-from .visibility import GAME_MASTER, CampaignKey, Reach, Viewer
+from .data import Skipped
 
 ALL: Final = 1_000_000  # more than a campaign has
 _PAGE: Final = 2_000  # lines
@@ -131,7 +132,7 @@ async def _edges(
 
 @attrs.frozen(kw_only=True)
 class Restored:
-    """How much of an archive was added, and what was not."""
+    """The counts of what was added of an archive, and what was not added."""
 
     lines: int = 0
     evenings: int = 0
