@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import (
     MOST_NAME,
     Entity,
@@ -249,14 +250,17 @@ class Drafts:
             edge = source, one.type, target
             if edge in edges and not edges[edge].reach.secret:
                 continue  # the openly known one counts
-            edges[edge] = Relationship(
-                source=source,
-                type=one.type,
-                target=target,
-                attributes=one.attributes,
-                reach=one.reach,
-                provenance=self._provenance(one.by),
-            )
+            try:
+                edges[edge] = Relationship(
+                    source=source,
+                    type=one.type,
+                    target=target,
+                    attributes=one.attributes,
+                    reach=one.reach,
+                    provenance=self._provenance(one.by),
+                )
+            except KnowledgeRefused as error:
+                raise ImportRefused(f"{error} @ {one.by}{one.where}") from None
         return edges
 
     def _end(self, names: EntityNames, link: _Link, key: str, label: str) -> str | None:

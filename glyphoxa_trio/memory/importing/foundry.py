@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import EntityKind
 from glyphoxa_trio.memory.visibility import EVERYONE, Reach
 
@@ -25,6 +26,7 @@ from .fields import (
     kind_by_words,
     list_of,
     mapping_of,
+    name_of,
     text_of,
 )
 from .foundry_documents import KINDS, OBSERVER, level_of, sort_of, unpacked
@@ -75,7 +77,7 @@ def read(documents: Iterable[Any], drafts: Drafts) -> None:
                 case _:
                     why = _NOT_READ.get(sort, "its kind is not known")
                     drafts.skip(where, why)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except (ValueError, TypeError, KnowledgeRefused) as error:
             # Exports of other programs have any shape: one item must not cost the rest.
             drafts.skip(where, f"it cannot be understood: {error}"[:300])
 
@@ -105,16 +107,18 @@ def _journal(
         pages = [{"name": name, "type": "text", "text": {"content": entry["content"]}}]
     open_ = level >= OBSERVER or any(level_of(x, level) >= OBSERVER for x in pages)
     kind = kind_by_words(folder, name) or EntityKind.LORE
-    several = len(pages) > 1
-    aliases = [text_of(x.get("name")) for x in pages] if not several else []
-    texts = [_page(x, level, where, drafts) for x in pages]
+    read_ = [(x, _page(x, where, drafts)) for x in pages]
+    kept = [(x, text) for x, text in read_ if text is not None]
+    texts = [text for _, text in kept]
+    several = len(kept) > 1
+    aliases = [] if several else [text_of(x.get("name")) for x, _ in kept]
     shown = "" if several else opening(texts)
     reach = EVERYONE if open_ else HIDDEN
     if not drafts.entity(
         key, kind, name, aliases=aliases, summary=shown, reach=reach, where=where
     ):
         return
-    for page, text in zip(pages, texts, strict=True):
+    for page, text in kept:
         of = key
         page_name = text_of(page.get("name"))
         page_reach = EVERYONE if level_of(page, level) >= OBSERVER else HIDDEN
@@ -136,19 +140,19 @@ def _journal(
         tell(text, of, page_reach, where, drafts)
 
 
-def _page(page: Mapping[str, Any], level: int, where: str, drafts: Drafts) -> PlainPage:
+def _page(page: Mapping[str, Any], where: str, drafts: Drafts) -> PlainPage | None:
+    """Return the text of a page; None if it is of another type, and has none."""
     name, sort = text_of(page.get("name")), page.get("type", "text")
     content = at(page, "text", "content")
     markdown = at(page, "text", "markdown")
     if isinstance(markdown, str) and not content:
         content = "".join(f"<p>{_escaped(x)}</p>" for x in paragraphs(markdown))
-    if not isinstance(content, str) or not content.strip():
-        if sort != "text":
-            drafts.skip(
-                f"{where}, page {name!r}", f"a page of the type {sort} has no text"
-            )
+    if isinstance(content, str) and content.strip():
+        return plain(content)
+    if sort == "text":
         return PlainPage()
-    return plain(content)
+    drafts.skip(f"{where}, page {name!r}", f"a page of the type {sort} has no text")
+    return None
 
 
 def _escaped(text: str) -> str:
@@ -156,7 +160,7 @@ def _escaped(text: str) -> str:
 
 
 def _actor(actor: Mapping[str, Any], key: str, where: str, drafts: Drafts) -> None:
-    name = " ".join(text_of(actor.get("name")).split())
+    name = name_of(actor.get("name"))
     kind = KINDS.get(text_of(actor.get("type")).casefold(), EntityKind.NPC)
     system = mapping_of(actor.get("system") or actor.get("data"))
     details = mapping_of(system.get("details"))
