@@ -68,7 +68,7 @@ def test_the_example_of_its_documentation_is_one() -> None:
          "there is no entity 'Zed' @ world.yaml.relationships[0]"),
         ("entities: [{name: Tower}]\nfacts: [{text: x, about: [Towr]}]\n",
          "there is no entity 'Towr', did you mean Tower? @ world.yaml.facts[0]"),
-        ("entities: [{name: A}, {name: a}]\n", "is taken @ world.yaml.entities[1].name"),
+        ("entities: [{name: A}, {name: a}]\n", "is taken @ world.yaml.entities[1]"),
         ("entities: [{name: A, aliases: [X]}, {name: X}]\n", "the name 'X' is taken"),
         ("entities: [{name: '!', id: ' . '}]\n", ""),
         ("entities:\n - name: [\n", "is not YAML"),
