@@ -52,8 +52,14 @@ from glyphoxa_trio.memory.knowledge import (
     Relationship,
     Standing,
 )
+from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
-from glyphoxa_trio.memory.words import evening_name, words_in_query, words_of
+from glyphoxa_trio.memory.words import (
+    evening_name,
+    words_in_line,
+    words_in_query,
+    words_of,
+)
 
 MOST_NEIGHBOURS = 200
 MOST_FACTS = 50
@@ -227,17 +233,21 @@ class _Transcripts:
         limit: int = 10,
     ) -> FoundLines:
         every, telling = words_in_query(query)
+        seen = [
+            (line, words_in_line(line.line.text, line.line.corrected))
+            for line in self._seen(campaign, viewer, evening=evening)
+        ]
+        lines_with = {
+            word: min(MOST_COUNTED, sum(word in words for _, words in seen))
+            for word in telling
+        }
         found = []
-        for line in self._seen(campaign, viewer, evening=evening):
-            text = f"{line.line.text} {line.line.corrected}"
-            words = set(words_of(text))
-            if words.isdisjoint(telling):
-                continue
-            score = sum(word in words for word in telling) / len(telling)
-            whole = words.issuperset(every)
-            found.append((whole, attrs.evolve(line, score=score, snippet=text.strip())))
-        found.sort(key=lambda x: (not x[0], -x[1].score, -x[1].at, x[1].n))
-        return FoundLines(lines=tuple(x for _, x in found[:limit]))
+        for line, words in seen:
+            if score := relevance(words, lines_with):
+                score += set(words).issuperset(every)
+                found.append(attrs.evolve(line, score=score))
+        found.sort(key=lambda x: (-x.score, -x.at, x.session, -x.n))
+        return FoundLines(lines=tuple(found[: max(0, limit)]))
 
     async def recent(
         self,
@@ -256,7 +266,7 @@ class _Transcripts:
             if x.at < until
         ]
         found.sort(key=lambda x: (x.at, x.session, x.n))
-        return tuple(found[-limit:]) if limit else ()
+        return tuple(found[-limit:]) if limit > 0 else ()
 
     def _seen(
         self,
@@ -290,7 +300,7 @@ class _Transcripts:
             if one.campaign == campaign and (viewer.npc is None or one.name in heard)
         ]
         found.sort(key=lambda x: (-x.began, x.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def evening(
         self, campaign: CampaignKey, viewer: Viewer, evening: str
@@ -304,7 +314,7 @@ class _Transcripts:
     def _as(self, one: _Evening, viewer: Viewer) -> Evening:
         seen = {r: text for r, text in one.summaries.items() if r.reaches(viewer)}
         # The one that the fewest may know tells the most.
-        best = min(seen, key=lambda x: len(x.npcs or ()), default=None)
+        best = min(seen, key=_known_to, default=None)
         return Evening(
             id=one.name,
             session=one.session,
@@ -327,6 +337,14 @@ class _Transcripts:
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
         self.rows.evening(campaign, evening).summaries[reach] = text
+
+
+def _known_to(reach: Reach) -> tuple[float, list[str]]:
+    """Sort reaches: few NPCs before many, and every NPC last."""
+    return (
+        math.inf if reach.npcs is None else len(reach.npcs),
+        sorted(reach.npcs or ()),
+    )
 
 
 @attrs.frozen(eq=False)

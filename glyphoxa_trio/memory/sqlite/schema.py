@@ -90,6 +90,7 @@ SCHEMA: Final = Schema(
             unique (campaign, name)
         ) strict;
         create index evening_of on evening (session, began);
+        create index evening_when on evening (campaign, began);
         create table summary (
             evening integer not null references evening on delete cascade,
             audience integer not null references audience,
@@ -100,6 +101,7 @@ SCHEMA: Final = Schema(
         -- The entries of the kind line; `id` is the entry's.
         create table line (
             id integer primary key references entry on delete cascade,
+            session integer not null,
             campaign integer not null,
             evening integer references evening,
             audience integer not null references audience,
@@ -111,14 +113,15 @@ SCHEMA: Final = Schema(
             corrected text not null default '',
             seconds real not null default 0
         ) strict;
-        create index line_when on line (campaign, at);
-        create index line_of on line (evening, id);
+        -- Whoever hears little in a long campaign finds it as fast as the others, since
+        -- the audience comes before the time.
+        create index line_when on line (campaign, audience, at);
+        create index line_in on line (session, audience, at);
+        create index line_of on line (campaign, audience, evening, at);
         create index line_by on line (player) where player <> '';
+        -- The words of lines; `line_words` of the package writes and reads it.
         create virtual table line_words using fts5 (
-            -- `c5a17`: one word for the campaign and the audience
-            scope, text, corrected,
-            content='', contentless_delete=1,
-            tokenize="unicode61 remove_diacritics 2"
+            words, content='', contentless_delete=1, tokenize='ascii'
         );
 
         create table entity (

@@ -1,0 +1,1 @@
+"""A memory store in an SQLite file."""
