@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -27,6 +27,9 @@ from .knowledge import (
     Standing,
 )
 from .visibility import CampaignKey, Reach, Viewer
+
+MOST_NEIGHBOURS: Final = 200  # of an identity
+MOST_FACTS: Final = 50
 
 
 @attrs.frozen(kw_only=True)
@@ -283,11 +286,13 @@ class KnowledgeGraph(Protocol):
         """Add or replace all of these, or none, and return the ids of the facts.
 
         An entity replaces one of the same id, a relationship one of the same ends and
-        type, a fact one of the same ``id``. A fact with ``id`` 0 whose text, standing
-        and reach exist already is that fact: its id is returned.
+        type, a fact one of the same ``id``. A fact with ``id`` 0 that exists already,
+        as `is_that_fact` says, is not changed: its id is returned.
 
         Raises:
-          UnknownItem: a relationship or a fact names an entity that does not exist.
+          UnknownItem: a relationship or a fact names an entity that does not exist in
+            the campaign, or a fact a line that does not, such as one that was forgotten
+            meanwhile; or there is no fact of that ``id``.
         """
         ...
 
@@ -315,9 +320,9 @@ class KnowledgeGraph(Protocol):
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
-        """Return an entity with its neighbours up to ``depth`` steps, at most 200 of
-        them, and at most 50 of its facts, the newest first. ``entity`` is an id, or a
-        name.
+        """Return an entity with its neighbours up to ``depth`` steps, the nearest 200,
+        and at most 50 of its facts, the newest first. ``entity`` is an id, or a whole
+        name or alias.
 
         Raises:
           UnknownItem: there is none, or the viewer may not see it.
@@ -335,7 +340,12 @@ class KnowledgeGraph(Protocol):
         limit: int = 10,
     ) -> tuple[FoundFact, ...]:
         """Return facts that match any word of ``query``, best first; without a query
-        the newest first. ``about`` restricts them to facts about these entities."""
+        the newest first. ``about`` restricts them to facts about these entities, which
+        are named by their ids.
+
+        Raises:
+          QueryRefused: there is a query, but no word in it, or it is too long.
+        """
         ...
 
     async def judge(

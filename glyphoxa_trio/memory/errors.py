@@ -31,8 +31,27 @@ class QueryRefused(GlyphoxaError):
     """A search that cannot be carried out; the message tells a model why."""
 
 
+class KnowledgeRefused(GlyphoxaError):
+    """An entity, relationship or fact that no store keeps.
+
+    The message names the field and what to do.
+    """
+
+
 class UnknownItem(GlyphoxaError):
     """There is no such entity, fact, evening or session, or the viewer may not see it.
 
     Both cases have the same message, so that it betrays nothing.
     """
+
+
+def unknown_entity(name: str) -> UnknownItem:
+    return UnknownItem(f"there is no entity {name[:200]!r}")
+
+
+def unknown_fact(id_: int) -> UnknownItem:
+    return UnknownItem(f"there is no fact {id_}")
+
+
+def unknown_line(session: str, n: int) -> UnknownItem:
+    return UnknownItem(f"there is no line {n} in the session {session[:200]!r}")

@@ -4,7 +4,8 @@
     Relationship(source="red-wyrm", type="lives_in", target="black-peak")
     Fact(text="The dragon fears silver.", about=("red-wyrm",))
 
-Each has a `Reach` (who may know it) and a `Provenance` (how it is known).
+Each has a `Reach` (who may know it) and a `Provenance` (how it is known). Making one
+with a field that no store keeps raises `KnowledgeRefused`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 import attrs
 
+from . import checks
 from .visibility import EVERYONE, Reach
 
 MOST_NAME: Final = 200  # characters of a name or an id
@@ -64,6 +66,22 @@ class Standing(StrEnum):
     REJECTED = "rejected"
 
 
+def _kind(value: EntityKind | str) -> EntityKind:
+    return checks.one_of(EntityKind, "kind", value)
+
+
+def _basis(value: Basis | str) -> Basis:
+    return checks.one_of(Basis, "basis", value)
+
+
+def _standing(value: Standing | str) -> Standing:
+    return checks.one_of(Standing, "standing", value)
+
+
+_ID: Final = checks.text_of(MOST_NAME)
+_NAME_OR_NONE: Final = checks.text_of(MOST_NAME, optional=True)
+
+
 @attrs.frozen(kw_only=True)
 class Provenance:
     """Where a piece of knowledge comes from.
@@ -79,15 +97,12 @@ class Provenance:
       confirmed: the game master has confirmed it.
     """
 
-    basis: Basis = Basis.AUTHORED
-    at: float = 0.0
-    evening: str = ""
-    player: str = ""
-    by: str = ""
-    confidence: float = attrs.field(
-        default=1.0,
-        validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)],
-    )
+    basis: Basis = attrs.field(default=Basis.AUTHORED, converter=_basis)
+    at: float = attrs.field(default=0.0, validator=checks.moment)
+    evening: str = attrs.field(default="", validator=_NAME_OR_NONE)
+    player: str = attrs.field(default="", validator=_NAME_OR_NONE)
+    by: str = attrs.field(default="", validator=_NAME_OR_NONE)
+    confidence: float = attrs.field(default=1.0, validator=checks.confidence)
     confirmed: bool = False
 
 
@@ -100,15 +115,21 @@ class Entity:
 
     ``id`` is unique in the campaign, such as `slug` makes it of a name. ``summary`` is
     a sentence or two; ``attributes`` are plain data for JSON, such as ``{"race":
-    "elf"}``.
+    "elf"}``, at most 16 KiB.
     """
 
-    id: str
-    kind: EntityKind
-    name: str
-    aliases: tuple[str, ...] = ()
-    summary: str = ""
-    attributes: Mapping[str, Any] = attrs.field(factory=dict)
+    id: str = attrs.field(validator=_ID)
+    kind: EntityKind = attrs.field(converter=_kind)
+    name: str = attrs.field(validator=checks.text_of(MOST_NAME))
+    aliases: tuple[str, ...] = attrs.field(
+        default=(), converter=checks.texts, validator=checks.texts_of(MOST_NAME)
+    )
+    summary: str = attrs.field(
+        default="", validator=checks.text_of(MOST_TEXT, optional=True)
+    )
+    attributes: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=checks.attributes
+    )
     reach: Reach = EVERYONE
     provenance: Provenance = AUTHORED
 
@@ -121,10 +142,12 @@ class Relationship:
     with both of its ends.
     """
 
-    source: str
-    type: str
-    target: str
-    attributes: Mapping[str, Any] = attrs.field(factory=dict)
+    source: str = attrs.field(validator=_ID)
+    type: str = attrs.field(validator=_ID)
+    target: str = attrs.field(validator=_ID)
+    attributes: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=checks.attributes
+    )
     reach: Reach = EVERYONE
     provenance: Provenance = AUTHORED
 
@@ -134,15 +157,20 @@ class Fact:
     """A sentence that is known, or claimed.
 
     ``about``: the ids of entities. ``id`` is given by the store. ``lines``: the session
-    and numbers of the lines that it was taken from.
+    and number of each line that it was taken from, in order. A viewer finds in both
+    only what the viewer may see.
     """
 
-    text: str
-    about: tuple[str, ...] = ()
-    standing: Standing = Standing.ACCEPTED
+    text: str = attrs.field(validator=checks.text_of(MOST_TEXT))
+    about: tuple[str, ...] = attrs.field(
+        default=(), converter=checks.texts, validator=checks.texts_of(MOST_NAME)
+    )
+    standing: Standing = attrs.field(default=Standing.ACCEPTED, converter=_standing)
     reach: Reach = EVERYONE
     provenance: Provenance = AUTHORED
-    lines: tuple[tuple[str, int], ...] = ()
+    lines: tuple[tuple[str, int], ...] = attrs.field(
+        default=(), converter=checks.lines, validator=checks.line_numbers
+    )
     id: int = 0
 
 
@@ -157,12 +185,29 @@ class Neighbour:
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """An identity snapshot: an entity, and what the viewer knows around it."""
+    """An identity snapshot: an entity, and what the viewer knows around it.
+
+    ``neighbours`` are sorted by depth; inside of one, by the entity they were reached
+    from, first the relationships that it is the source of, by type. ``more``: there are
+    neighbours that were left out.
+    """
 
     entity: Entity
     neighbours: tuple[Neighbour, ...] = ()
     facts: tuple[Fact, ...] = ()
-    more: int = 0  # neighbours that were left out
+    more: bool = False
+
+
+def is_that_fact(new: Fact, known: Fact) -> bool:
+    """Return True if a new fact without an id is one that the store has already.
+
+    It has the same text and reach, and the same standing; or the game master has judged
+    about it, and the new one is not the game master's.
+    """
+    if (new.text, new.reach) != (known.text, known.reach):
+        return False
+    judged = known.provenance.confirmed and not new.provenance.confirmed
+    return judged or new.standing is known.standing
 
 
 _NOT_IN_SLUG: Final = re.compile(r"[^a-z0-9]+")

@@ -20,6 +20,8 @@ from typing import Final
 
 import attrs
 
+from .errors import KnowledgeRefused
+
 
 @attrs.frozen
 class CampaignKey:
@@ -32,24 +34,36 @@ class CampaignKey:
         return f"{self.tenant}/{self.campaign}" if self.tenant else self.campaign
 
 
+def _topics(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(topic.casefold().strip() for topic in given)
+
+
+def _known_topics(given: Iterable[str]) -> frozenset[str]:
+    return _topics(given) - {""}
+
+
+def _real_topics(given: Iterable[str]) -> frozenset[str]:
+    found = _topics(given)
+    if "" in found:
+        # Leaving it out would make the reach wider than it was meant to be.
+        raise KnowledgeRefused("topics: one is empty; name it, or leave it out")
+    return found
+
+
 @attrs.frozen
 class Viewer:
     """A reader of a campaign's memory.
 
     Args:
       npc: the name of the NPC; None is the game master, who sees everything.
-      topics: the topics that the NPC knows about.
+      topics: the topics that the NPC knows about; case does not count.
     """
 
     npc: str | None = None
-    topics: frozenset[str] = frozenset()
+    topics: frozenset[str] = attrs.field(default=frozenset(), converter=_known_topics)
 
 
 GAME_MASTER: Final = Viewer()
-
-
-def _topics(given: Iterable[str]) -> frozenset[str]:
-    return frozenset(topic.casefold().strip() for topic in given)
 
 
 @attrs.frozen
@@ -64,7 +78,7 @@ class Reach:
     """
 
     npcs: frozenset[str] | None = None
-    topics: frozenset[str] = attrs.field(default=frozenset(), converter=_topics)
+    topics: frozenset[str] = attrs.field(default=frozenset(), converter=_real_topics)
     secret: bool = False
 
     @classmethod
@@ -80,7 +94,7 @@ class Reach:
             return False
         if self.npcs is not None and viewer.npc not in self.npcs:
             return False
-        return not self.topics or not self.topics.isdisjoint(_topics(viewer.topics))
+        return not self.topics or not self.topics.isdisjoint(viewer.topics)
 
     def __and__(self, other: Reach) -> Reach:
         """Return a reach that has no NPC which one of the two lacks.

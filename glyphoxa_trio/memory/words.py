@@ -43,6 +43,11 @@ def words_in_line(text: str, corrected: str) -> list[str]:
     return words
 
 
+def folded(name: str) -> str:
+    """Return the words of a name as one text, by which names are compared."""
+    return " ".join(words_of(name))
+
+
 def words_in_query(query: str) -> tuple[list[str], list[str]]:
     """Return all different words of a query, and those that are not common.
 

@@ -18,7 +18,10 @@ from typing import Any, TypeVar
 
 import attrs
 
+from glyphoxa_trio.memory.checks import as_json
 from glyphoxa_trio.memory.contract import (
+    MOST_FACTS,
+    MOST_NEIGHBOURS,
     Chunk,
     Forgotten,
     FoundChunk,
@@ -42,6 +45,9 @@ from glyphoxa_trio.memory.errors import (
     MemoryUnavailable,
     QueryRefused,
     UnknownItem,
+    unknown_entity,
+    unknown_fact,
+    unknown_line,
 )
 from glyphoxa_trio.memory.knowledge import (
     Entity,
@@ -51,21 +57,23 @@ from glyphoxa_trio.memory.knowledge import (
     Neighbour,
     Relationship,
     Standing,
+    is_that_fact,
 )
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
 from glyphoxa_trio.memory.words import (
+    MOST_QUERY,
     evening_name,
+    folded,
     words_in_line,
     words_in_query,
     words_of,
 )
 
-MOST_NEIGHBOURS = 200
-MOST_FACTS = 50
 # Lines in one chunk, and characters.
 _CHUNK_LINES = 12
 T = TypeVar("T")
+Kept = TypeVar("Kept", Entity, Relationship)
 
 
 @attrs.define(eq=False)
@@ -469,23 +477,34 @@ class _Graph:
         needed = {end for x in relationships for end in (x.source, x.target)}
         needed |= {end for x in facts for end in x.about}
         if missing := sorted(needed - known):
-            raise UnknownItem(f"there is no entity {missing[0]!r}")
+            raise unknown_entity(missing[0])
+        said = {(row.name, kept.n) for row, kept in self.rows.lines(campaign)}
+        for fact in facts:
+            if fact.id:
+                self._known(campaign, fact.id)
+            if gone := [x for x in fact.lines if x not in said]:
+                raise unknown_line(*gone[0])
         for entity in entities:
-            self.rows.entities[campaign, entity.id] = entity
+            self.rows.entities[campaign, entity.id] = _copied(entity)
         for one in relationships:
             key = campaign, one.source, one.type, one.target
-            self.rows.relationships[key] = one
+            self.rows.relationships[key] = _copied(one)
         return tuple(self._fact(campaign, fact) for fact in facts)
 
     def _fact(self, campaign: CampaignKey, fact: Fact) -> int:
         if not fact.id:
             for owner, known in self.rows.facts.values():
-                same = (known.text, known.standing, known.reach)
-                if owner == campaign and same == (fact.text, fact.standing, fact.reach):
+                if owner == campaign and is_that_fact(fact, known):
                     return known.id
         id_ = fact.id or self.rows.ids()
-        self.rows.facts[id_] = campaign, attrs.evolve(fact, id=id_)
+        self._set(campaign, attrs.evolve(fact, id=id_))
         return id_
+
+    def _set(self, campaign: CampaignKey, fact: Fact) -> None:
+        _, before = self.rows.facts.get(fact.id, (None, None))
+        self.rows.facts[fact.id] = campaign, fact
+        if before is not None and _in_chunk(before) != _in_chunk(fact):
+            _drop_chunks(self.rows, lambda x: x.fact == fact.id)
 
     async def remove(
         self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
@@ -520,7 +539,7 @@ class _Graph:
         limit: int = 20,
     ) -> tuple[Entity, ...]:
         wanted = words_of(name)
-        if name.strip() and not wanted:
+        if (name.strip() and not wanted) or len(name) > MOST_QUERY:
             return ()
         found = []
         for (owner, _), entity in self.rows.entities.items():
@@ -530,55 +549,63 @@ class _Graph:
                 continue
             ranks = [_rank(wanted, x) for x in (entity.name, *entity.aliases)]
             if (rank := min(ranks)) < 3:
-                found.append((rank, entity.name.casefold(), entity.id, entity))
-        return tuple(x for *_, x in sorted(found, key=lambda x: x[:3])[:limit])
+                found.append((rank, folded(entity.name), entity.id, entity))
+        found.sort(key=lambda x: x[:3])
+        return tuple(x for *_, x in found[: max(0, limit)])
 
     def _seen(self, campaign: CampaignKey, viewer: Viewer, entity: str) -> Entity:
         one = self.rows.entities.get((campaign, entity))
         if one is None or not one.reach.reaches(viewer):
+            wanted = words_of(entity) if len(entity) <= MOST_QUERY else []
             named = [
                 x
                 for (owner, _), x in self.rows.entities.items()
                 if owner == campaign
                 and x.reach.reaches(viewer)
-                and words_of(entity)
-                and words_of(entity) in [words_of(y) for y in (x.name, *x.aliases)]
+                and wanted
+                and wanted in [words_of(y) for y in (x.name, *x.aliases)]
             ]
-            one = min(named, key=lambda x: (x.name.casefold(), x.id), default=None)
+            one = min(named, key=lambda x: (folded(x.name), x.id), default=None)
         if one is None:
-            raise UnknownItem(f"there is no entity {entity!r}")
+            raise unknown_entity(entity)
         return one
 
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
         start = self._seen(campaign, viewer, entity)
+        # An entity keeps its place when it is replaced.
+        places = [id_ for owner, id_ in self.rows.entities if owner == campaign]
         edges = [
             one
             for (owner, *_), one in self.rows.relationships.items()
             if owner == campaign and one.reach.reaches(viewer)
         ]
-        edges.sort(key=lambda x: (x.source, x.type, x.target))
-        seen, at, found = {start.id}, {start.id}, list[Neighbour]()
+        at, seen, found = [start.id], {start.id}, list[Neighbour]()
         for step in range(1, depth + 1):
-            following: set[str] = set()
-            for one in list(edges):
-                here = one.source in at
-                if not here and one.target not in at:
-                    continue
-                other = self.rows.entities[campaign, one.target if here else one.source]
-                if other.reach.reaches(viewer):
-                    edges.remove(one)  # each is found once
-                    found.append(Neighbour(relationship=one, entity=other, depth=step))
-                    following.add(other.id)
-            at = following - seen
-            seen |= at
+            following: list[str] = []
+            for here in at:
+                outgoing = [x for x in edges if x.source == here]
+                incoming = [x for x in edges if x.target == here != x.source]
+                outgoing.sort(key=lambda x: (x.type, places.index(x.target)))
+                incoming.sort(key=lambda x: (x.type, places.index(x.source)))
+                for one in (*outgoing, *incoming):
+                    end = one.target if one.source == here else one.source
+                    other = self.rows.entities[campaign, end]
+                    if other.reach.reaches(viewer):
+                        edges.remove(one)  # each is found once
+                        new = Neighbour(relationship=one, entity=other, depth=step)
+                        found.append(new)
+                        if end not in seen:
+                            following.append(end)
+                            seen.add(end)
+            at = following
         facts = await self.facts(campaign, viewer, about=(start.id,), limit=MOST_FACTS)
         return Identity(
             entity=start,
             neighbours=tuple(found[:MOST_NEIGHBOURS]),
             facts=tuple(x.fact for x in facts),
-            more=max(0, len(found) - MOST_NEIGHBOURS),
+            more=len(found) > MOST_NEIGHBOURS,
         )
 
     async def facts(
@@ -592,19 +619,42 @@ class _Graph:
         limit: int = 10,
     ) -> tuple[FoundFact, ...]:
         telling = words_in_query(query)[1] if query.strip() else []
-        found = []
-        for owner, fact in self.rows.facts.values():
-            if owner != campaign or not fact.reach.reaches(viewer):
-                continue
-            if fact.standing not in standings:
-                continue
-            if about and set(about).isdisjoint(fact.about):
-                continue
-            score = sum(word in words_of(fact.text) for word in telling)
-            if score or not telling:
-                found.append(FoundFact(fact=fact, score=float(score)))
+        seen = [
+            self._as_seen(campaign, viewer, fact)
+            for owner, fact in self.rows.facts.values()
+            if owner == campaign and fact.reach.reaches(viewer)
+            if fact.standing in standings
+        ]
+        if about:
+            seen = [x for x in seen if not set(about).isdisjoint(x.about)]
+        scores = {x.id: 0.0 for x in seen}
+        # A rare word counts for more: rare among these facts, since a score that
+        # depended on facts that the viewer may not know would betray them.
+        for word in telling:
+            having = [x for x in seen if word in words_of(x.text)]
+            for fact in having:
+                scores[fact.id] += 1 / (1 + math.log(len(having)))
+        found = [
+            FoundFact(fact=x, score=round(scores[x.id], 6))
+            for x in seen
+            if scores[x.id] or not telling
+        ]
         found.sort(key=lambda x: (-x.score, -x.fact.provenance.at, -x.fact.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
+
+    def _as_seen(self, campaign: CampaignKey, viewer: Viewer, fact: Fact) -> Fact:
+        about = tuple(
+            x
+            for x in fact.about
+            if self.rows.entities[campaign, x].reach.reaches(viewer)
+        )
+        heard = {
+            (row.name, kept.n)
+            for row, kept in self.rows.lines(campaign)
+            if kept.entry.line and kept.entry.line.reach.reaches(viewer)
+        }
+        lines = tuple(x for x in fact.lines if x in heard)
+        return attrs.evolve(fact, about=about, lines=lines)
 
     async def judge(
         self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool
@@ -612,13 +662,13 @@ class _Graph:
         one = self._known(campaign, fact)
         told = attrs.evolve(one.provenance, confirmed=confirmed)
         one = attrs.evolve(one, standing=standing, provenance=told)
-        self.rows.facts[fact] = campaign, one
+        self._set(campaign, one)
         return one
 
     def _known(self, campaign: CampaignKey, fact: int) -> Fact:
         owner, one = self.rows.facts.get(fact, (None, None))
         if one is None or owner != campaign:
-            raise UnknownItem(f"there is no fact {fact}")
+            raise unknown_fact(fact)
         return one
 
     async def reveal(
@@ -627,11 +677,11 @@ class _Graph:
         if fact:
             one = self._known(campaign, fact)
             known = Reach(topics=one.reach.topics)
-            self.rows.facts[fact] = campaign, attrs.evolve(one, reach=known)
+            self._set(campaign, attrs.evolve(one, reach=known))
             return
         what = self.rows.entities.get((campaign, entity))
         if what is None:
-            raise UnknownItem(f"there is no entity {entity!r}")
+            raise unknown_entity(entity)
         known = Reach(topics=what.reach.topics)
         self.rows.entities[campaign, entity] = attrs.evolve(what, reach=known)
 
@@ -642,6 +692,15 @@ class _Graph:
             if owner == campaign
             for name in (one.name, *one.aliases)
         )
+
+
+def _in_chunk(fact: Fact) -> tuple[object, ...]:
+    return fact.text, fact.reach, fact.standing, fact.provenance.at
+
+
+def _copied(one: Kept) -> Kept:
+    """Return it with attributes that the caller no longer shares."""
+    return attrs.evolve(one, attributes=json.loads(as_json(one.attributes)))
 
 
 def _rank(wanted: list[str], name: str) -> int:

@@ -135,7 +135,8 @@ SCHEMA: Final = Schema(
             {_KNOWN},
             unique (campaign, slug)
         ) strict;
-        -- All names of entities, the aliases too, casefolded in `folded`.
+        -- All names of entities: the name itself at place 0, then the aliases. `folded`
+        -- are its words, by which names are compared.
         create table name (
             campaign integer not null,
             entity integer not null references entity on delete cascade,
@@ -153,26 +154,32 @@ SCHEMA: Final = Schema(
             {_KNOWN},
             primary key (source, type, target)
         ) strict, without rowid;
-        create index relationship_to on relationship (target);
+        create index relationship_to on relationship (target, type, source);
 
         create table fact (
-            id integer primary key,
+            -- Not given twice: the game master judges by it, perhaps later.
+            id integer primary key autoincrement,
             campaign integer not null references campaign on delete cascade,
             text text not null,
             standing text not null,
             {_KNOWN}
         ) strict;
-        create index fact_of on fact (campaign, standing, id);
+        create index fact_of on fact (campaign, standing, at);
+        create index fact_text on fact (campaign, substr(text, 1, 40));
         create table fact_about (
             fact integer not null references fact on delete cascade,
             entity integer not null references entity on delete cascade,
+            place integer not null,
             primary key (entity, fact)
         ) strict, without rowid;
-        create index fact_about_of on fact_about (fact);
+        create index fact_about_of on fact_about (fact, place);
         create virtual table fact_words using fts5 (
-            scope, text, content='', contentless_delete=1,
-            tokenize="unicode61 remove_diacritics 2"
+            -- `scope` is `c5` for campaign 5, `text` the words that `words_of` found.
+            scope, text, content='', contentless_delete=1, tokenize="ascii"
         );
+        create trigger fact_gone after delete on fact begin
+            delete from fact_words where rowid = old.id;
+        end;
 
         create table chunk (
             id integer primary key,
@@ -187,6 +194,14 @@ SCHEMA: Final = Schema(
         ) strict;
         create index chunk_of on chunk (evening);
         create index chunk_fact on chunk (fact);
+        -- The chunk of a fact is cut again when the fact has changed.
+        create trigger fact_changed
+        after update of text, standing, audience, topics, secret, at on fact
+        when (old.text, old.standing, old.audience, old.topics, old.secret, old.at)
+            <> (new.text, new.standing, new.audience, new.topics, new.secret, new.at)
+        begin
+            delete from chunk where fact = old.id;
+        end;
 
         -- What was made of a line.
         create table source (
