@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final
+
+from glyphoxa_trio.extras import require
 
 from .contract import Memory
 
-POSTGRES = ("postgresql://", "postgres://")
+POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 def open_memory(
@@ -23,4 +27,12 @@ def open_memory(
       MemoryUnavailable: it cannot be opened now.
       ExtraMissing: a library for it is not installed.
     """
-    raise NotImplementedError
+    # A program without memory need not wait until these libraries are imported.
+    if place.startswith(POSTGRES):
+        require("memory in a PostgreSQL database", "postgres")
+        from .postgres.store import open_postgres
+
+        return open_postgres(place, durable=durable)
+    from .sqlite.store import open_sqlite
+
+    return open_sqlite(Path(place).expanduser(), durable=durable)

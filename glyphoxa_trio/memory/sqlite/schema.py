@@ -67,6 +67,7 @@ SCHEMA: Final = Schema(
             ended integer not null default 0,
             unique (tenant, name)
         ) strict;
+        create index session_held on session (holder) where holder <> '';
         create table entry (
             id integer primary key,
             session integer not null references session on delete cascade,
@@ -79,6 +80,8 @@ SCHEMA: Final = Schema(
             data text not null default '{{}}',
             unique (session, n)
         ) strict;
+        -- A session may have many more lines than other entries.
+        create index entry_not_line on entry (session, n) where kind <> 'line';
 
         create table evening (
             id integer primary key,
