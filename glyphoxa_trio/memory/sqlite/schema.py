@@ -90,10 +90,12 @@ SCHEMA: Final = Schema(
             session integer not null references session on delete cascade,
             began real not null,
             ended real,
+            whole integer not null default 0,  -- each of its lines is in a chunk
             unique (campaign, name)
         ) strict;
         create index evening_of on evening (session, began);
         create index evening_when on evening (campaign, began);
+        create index evening_cut on evening (id) where ended is not null and not whole;
         create table summary (
             evening integer not null references evening on delete cascade,
             audience integer not null references audience,
@@ -184,8 +186,9 @@ SCHEMA: Final = Schema(
             delete from fact_words where rowid = old.id;
         end;
 
+        -- An id is never used again: a model's `reached` counts on it.
         create table chunk (
-            id integer primary key,
+            id integer primary key autoincrement,
             campaign integer not null references campaign on delete cascade,
             evening integer references evening on delete cascade,
             fact integer references fact on delete cascade,
@@ -197,14 +200,56 @@ SCHEMA: Final = Schema(
         ) strict;
         create index chunk_of on chunk (evening);
         create index chunk_fact on chunk (fact);
-        -- The chunk of a fact is cut again when the fact has changed.
+        -- An accepted fact is a chunk, and a changed one another.
+        create trigger fact_added after insert on fact when new.standing = 'accepted'
+        begin
+            insert into chunk (campaign, fact, audience, topics, secret, at, text)
+            values (new.campaign, new.id, new.audience, new.topics, new.secret, new.at,
+                new.text);
+        end;
         create trigger fact_changed
         after update of text, standing, audience, topics, secret, at on fact
         when (old.text, old.standing, old.audience, old.topics, old.secret, old.at)
             <> (new.text, new.standing, new.audience, new.topics, new.secret, new.at)
         begin
             delete from chunk where fact = old.id;
+            insert into chunk (campaign, fact, audience, topics, secret, at, text)
+            select new.campaign, new.id, new.audience, new.topics, new.secret, new.at,
+                new.text
+            where new.standing = 'accepted';
         end;
+
+        -- Models of embeddings. Chunks up to `reached` have a vector. A model without a
+        -- name is being removed.
+        create table model (
+            id integer primary key,
+            name text unique,
+            dimensions integer not null,
+            reached integer not null default 0
+        ) strict;
+        -- `full` has the length 1: 32-bit floats, and zeros up to a multiple of eight.
+        create table vector (
+            id integer primary key,
+            model integer not null references model on delete cascade,
+            chunk integer not null references chunk on delete cascade,
+            full blob not null,
+            unique (model, chunk)
+        ) strict;
+        create index vector_of on vector (chunk);
+        -- A search reads these first, so they have no more than it needs: whether each
+        -- number of the vector is above 0, and the audience, topics and secret of the
+        -- chunk.
+        create table code (
+            model integer not null references model on delete cascade,
+            campaign integer not null,
+            chunk integer not null references chunk on delete cascade,
+            audience integer not null,
+            topics text not null,
+            secret integer not null,
+            bits blob not null,
+            primary key (model, campaign, chunk)
+        ) strict, without rowid;
+        create index code_of on code (chunk);
 
         -- What was made of a line.
         create table source (
@@ -215,6 +260,17 @@ SCHEMA: Final = Schema(
         create index source_line on source (line);
         create index source_fact on source (fact);
         create index source_chunk on source (chunk);
+
+        -- Lines that are in no chunk, or no longer, are cut.
+        create trigger chunk_removed after delete on chunk
+        when old.evening is not null
+        begin
+            update evening set whole = 0 where id = old.evening and whole;
+        end;
+        create trigger line_added after insert on line
+        begin
+            update evening set whole = 0 where id = new.evening and whole;
+        end;
         """,
     ),
 )
