@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -10,13 +10,32 @@ import pytest
 
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.postgres import open_postgres
+
+from .postgres_server import Server, the_server
 
 # Opens a store; opened again, the same data, as another process would see it.
 OpenStore = Callable[[], AbstractAsyncContextManager[Memory]]
 
 
-@pytest.fixture(params=["in_memory"])
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[Server]:
+    with the_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres_server: Server) -> Generator[str]:
+    """The address of a new, empty database of PostgreSQL."""
+    with postgres_server.database() as address:
+        yield address
+
+
+@pytest.fixture(params=["in_memory", "postgres"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "postgres":
+        address: str = request.getfixturevalue("database")
+        return lambda: open_postgres(address)
     assert request.param == "in_memory"
     first = InMemory()
 

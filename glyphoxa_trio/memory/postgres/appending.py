@@ -14,6 +14,7 @@ import attrs
 import psycopg
 
 import trio
+
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind
 from glyphoxa_trio.memory.errors import Fenced, MemoryUnavailable
 from glyphoxa_trio.memory.visibility import Reach
@@ -209,9 +210,7 @@ def _append(
     return session.last
 
 
-def _last(
-    connection: Connection, holder: int, claim: Claim, session: Claimed
-) -> int:
+def _last(connection: Connection, holder: int, claim: Claim, session: Claimed) -> int:
     """Return the number of the last entry.
 
     Raises:

@@ -1,7 +1,7 @@
 """The sign that this process lives: a lock of the database, kept by a connection.
 
-PostgreSQL drops it when the connection ends, however the process does. A connection that
-is lost, such as in a restart of the database, is replaced.
+PostgreSQL drops it when the connection ends, however the process does. A connection
+that is lost, such as in a restart of the database, is replaced.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 
+import attrs
 import psycopg
 
 import trio
+
 from glyphoxa_trio.memory.entries import Holder
+
+from .pool import Connection, PostgresPool
 
 _FIRST: Final = 0.1  # seconds between two attempts to get the lock again
 _LAST: Final = 5.0
 _STILL: Final = 30.0  # seconds between two looks
-Connect = Callable[[], psycopg.Connection[Any]]
+Connect = Callable[[], Connection]
 
 
 def alive(column: str) -> str:
@@ -39,18 +43,18 @@ def key_of(holder: Holder) -> int:
 
 
 @asynccontextmanager
-async def living(connect: Connect) -> AsyncGenerator[Holder]:
+async def living(pool: PostgresPool) -> AsyncGenerator[Holder]:
     """Hold the lock of a new holder as long as the block runs.
 
     Raises:
-      psycopg.Error: the first connection failed.
+      MemoryUnavailable: the database cannot be reached.
     """
     holder = Holder(
         id=token_hex(8), where=f"process {os.getpid()} on {socket.gethostname()}"
     )
 
-    def locked() -> psycopg.Connection[Any]:
-        connection = connect()
+    def locked() -> Connection:
+        connection = pool.connected()
         try:
             connection.execute("select pg_advisory_lock(%s)", (key_of(holder),))
         except BaseException:
@@ -58,41 +62,58 @@ async def living(connect: Connect) -> AsyncGenerator[Holder]:
             raise
         return connection
 
-    connection = await trio.to_thread.run_sync(locked)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_keep, connection, locked)
-        try:
-            yield holder
-        finally:
-            nursery.cancel_scope.cancel()
-
-
-async def _keep(connection: psycopg.Connection[Any], connect: Connect) -> None:
+    with pool.translated():
+        connection = await trio.to_thread.run_sync(locked)
+    # Not in a nursery: its block would have to be left before those of other stores
+    # that were opened earlier.
+    keeper = _Keeper(connection, locked)
+    trio.lowlevel.spawn_system_task(keeper.run)
     try:
-        while True:
-            await _until_lost(connection)
-            connection.close()
-            connection = await _again(connect)
+        yield holder
     finally:
-        connection.close()
+        await keeper.stop()
 
 
-async def _until_lost(connection: psycopg.Connection[Any]) -> None:
-    while True:
-        with trio.move_on_after(_STILL):
-            # The server says nothing to it unasked, but good-bye.
-            await trio.lowlevel.wait_readable(connection.fileno())
+@attrs.define(eq=False)
+class _Keeper:
+    """Replaces the connection whenever it is lost."""
+
+    connection: Connection
+    connect: Connect
+    _stopping: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _stopped: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    async def run(self) -> None:
         try:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(connection.execute, "select")
-        except psycopg.Error:
-            return
+            with self._stopping:
+                while True:
+                    await self._until_lost()
+                    self.connection.close()
+                    self.connection = await self._again()
+        finally:
+            self.connection.close()
+            self._stopped.set()
 
+    async def stop(self) -> None:
+        self._stopping.cancel()
+        with trio.CancelScope(shield=True):
+            await self._stopped.wait()
 
-async def _again(connect: Connect) -> psycopg.Connection[Any]:
-    pause = _FIRST
-    while True:
-        with suppress(psycopg.Error):
-            return await trio.to_thread.run_sync(connect)
-        await trio.sleep(pause)
-        pause = min(2 * pause, _LAST)
+    async def _until_lost(self) -> None:
+        while True:
+            with trio.move_on_after(_STILL):
+                # The server says nothing to it unasked, but good-bye.
+                await trio.lowlevel.wait_readable(self.connection.fileno())
+            try:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(self.connection.execute, "select")
+            except psycopg.Error:
+                return
+
+    async def _again(self) -> Connection:
+        pause = _FIRST
+        while True:
+            with suppress(psycopg.Error), trio.CancelScope(shield=True):
+                return await trio.to_thread.run_sync(self.connect)
+            await trio.sleep(pause)
+            pause = min(2 * pause, _LAST)

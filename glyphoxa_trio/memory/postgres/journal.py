@@ -27,6 +27,7 @@ from .holder import alive, key_of
 from .pool import PostgresPool
 from .rows import Connection, fit, made_campaign
 
+
 @attrs.define(eq=False)
 class PostgresJournal:
     """The `Journal` of a database."""

@@ -31,6 +31,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 import trio
+
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
 
 from .address import Address
@@ -261,8 +262,8 @@ class PostgresPool:
         slot = self._idle.pop()
 
         def in_thread(call: _Call) -> T:
-            with self._translated():
-                connection = slot.fresh(self._connect)
+            with self.translated():
+                connection = slot.fresh(self.connected)
                 call.begin()
                 return _transaction(connection, begin, work, args, reads)
 
@@ -279,7 +280,8 @@ class PostgresPool:
         self._idle.append(slot)
         self._free.release()
 
-    def _connect(self) -> Connection:
+    def connected(self) -> Connection:
+        """Return a new connection, which is not counted. Blocks."""
         connection = self.address.connect()
         try:
             connection.execute(
@@ -291,7 +293,8 @@ class PostgresPool:
         return connection
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def translated(self) -> Generator[None]:
+        """Raise the errors of a memory for those of PostgreSQL."""
         try:
             yield
         except _Lost as lost:

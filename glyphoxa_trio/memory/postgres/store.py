@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
-import psycopg
 
-import trio
 from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
@@ -87,19 +85,22 @@ async def open_postgres(
       MemoryUnavailable: the database cannot be reached now.
     """
     place = Address.of(address)
-    async with open_pool(place) as pool:
-        pool.schemas = await pool.write(migrate)
-        await pool.renew()
-        vectors = await pool.read_one(has_vectors)
-        try:
-            async with living(place.connect) as holder:
-                yield PostgresMemory(
-                    pool,
-                    holder,
-                    PostgresJournal(pool, holder),
-                    PostgresTranscripts(pool),
-                    PostgresIndex(pool, vectors),
-                    PostgresGraph(pool),
-                )
-        finally:
-            await trio.lowlevel.checkpoint_if_cancelled()
+    async with open_pool(place) as first:
+        schemas, vectors = await first.write(_migrated)
+    async with (
+        open_pool(place, schemas=schemas) as pool,
+        living(pool) as holder,
+    ):
+        yield PostgresMemory(
+            pool,
+            holder,
+            PostgresJournal(pool, holder),
+            PostgresTranscripts(pool),
+            PostgresIndex(pool, vectors),
+            PostgresGraph(pool),
+        )
+
+
+def _migrated(connection: Connection) -> tuple[str, bool]:
+    schemas = migrate(connection)
+    return schemas, has_vectors(connection)
