@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.postgres import open_postgres
+from glyphoxa_trio.memory.sqlite.store import open_sqlite
 
 from .postgres_server import Server, the_server
 
@@ -31,12 +33,14 @@ def database(postgres_server: Server) -> Generator[str]:
         yield address
 
 
-@pytest.fixture(params=["in_memory", "postgres"])
+@pytest.fixture(params=["in_memory", "sqlite", "postgres"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "postgres":
         address: str = request.getfixturevalue("database")
         return lambda: open_postgres(address)
-    assert request.param == "in_memory"
+    if request.param == "sqlite":
+        path = tmp_path / "memory.db"
+        return lambda: cast(AbstractAsyncContextManager[Memory], open_sqlite(path))
     first = InMemory()
 
     @asynccontextmanager

@@ -164,11 +164,11 @@ class _Journal:
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
         row = self._row(claim)
-        for entry in entries:
+        plain = [json.loads(json.dumps(dict(entry.data))) for entry in entries]
+        for entry, data in zip(entries, plain, strict=True):
             row.last += 1
-            plain = json.loads(json.dumps(dict(entry.data)))
             kept = KeptEntry(
-                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=plain)
+                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=data)
             )
             if entry.kind is EntryKind.SNAPSHOT:
                 row.entries = _lines_of(row)

@@ -81,7 +81,9 @@ def _remove(
         return connection.execute(f"delete from {table} where {where}").rowcount
 
     # No line is added meanwhile, which a fact might be made of.
-    connection.execute("lock table line, entry, fact, chunk in share row exclusive mode")
+    connection.execute(
+        "lock table line, entry, fact, chunk in share row exclusive mode"
+    )
     gone(
         "line",
         "select line.session, session.name, line.n, line.campaign, line.evening"

@@ -33,8 +33,9 @@ from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import UnusableFile
 from glyphoxa_trio.storage.pool import SqlitePool
 
-from .audiences import audience_row, campaign_row, plain, scope_word
+from .audiences import audience_row, campaign_row, plain
 from .holders import is_alive
+from .line_words import add_words
 
 # Appends that share a transaction, at most.
 _MOST_AT_ONCE: Final = 64
@@ -51,13 +52,10 @@ _ADD: Final = """
     values (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_LINE: Final = """
-    insert into line (id, campaign, evening, audience, at, speaker, player, addressee,
-        text, corrected, seconds)
-    values (?, ?, (select id from evening where campaign = ? and name = ?),
+    insert into line (id, session, campaign, evening, audience, at, speaker, player,
+        addressee, text, corrected, seconds)
+    values (?, ?, ?, (select id from evening where campaign = ? and name = ?),
         ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_ADD_WORDS: Final = """
-    insert into line_words (rowid, scope, text, corrected) values (?, ?, ?, ?)
 """
 _REPLACED: Final = "delete from entry where session = ? and kind <> 'line' and n < ?"
 _ANY_ENTRY: Final = "select exists (select 1 from entry where session = ?)"
@@ -263,7 +261,7 @@ def _append(connection: apsw.Connection, one: _Append) -> int:
             _ADD, (session, n, claim.epoch, kind, at, plain(npc), turn, data)
         )
         if line is not None:
-            _add_line(connection, campaign, at, line)
+            _add_line(connection, session, campaign, at, line)
         elif kind == _SNAPSHOT:
             snapshot = n
     if snapshot:
@@ -272,7 +270,7 @@ def _append(connection: apsw.Connection, one: _Append) -> int:
 
 
 def _add_line(
-    connection: apsw.Connection, campaign: int, at: float, line: Line
+    connection: apsw.Connection, session: int, campaign: int, at: float, line: Line
 ) -> None:
     id_ = connection.last_insert_rowid()
     audience = audience_row(connection, campaign, line.reach.npcs)
@@ -281,6 +279,7 @@ def _add_line(
         _ADD_LINE,
         (
             id_,
+            session,
             campaign,
             campaign,
             plain(line.evening),
@@ -294,8 +293,14 @@ def _add_line(
             line.seconds,
         ),
     )
-    scope = scope_word(campaign, audience)
-    connection.execute(_ADD_WORDS, (id_, scope, text, corrected))
+    add_words(
+        connection,
+        line=id_,
+        campaign=campaign,
+        audience=audience,
+        text=text,
+        corrected=corrected,
+    )
 
 
 def _load(

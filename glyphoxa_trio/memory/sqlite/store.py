@@ -12,6 +12,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.visibility import CampaignKey
@@ -20,9 +21,11 @@ from glyphoxa_trio.storage.pool import SqlitePool, open_pool
 
 from .audiences import plain
 from .errors import translated_for_memory
+from .forgetting import forget, forget_before
 from .holders import hold
 from .journal import SqliteJournal
 from .schema import SCHEMA
+from .transcripts import SqliteTranscripts
 
 _CLOSING: Final = 1.0  # seconds for the last write
 _CAMPAIGNS: Final = """
@@ -42,10 +45,8 @@ class SqliteMemory:
 
     _pool: SqlitePool
     holder: Holder
-    journal: SqliteJournal = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "journal", SqliteJournal(self._pool, self.holder))
+    journal: SqliteJournal
+    transcripts: SqliteTranscripts
 
     @property
     def place(self) -> str:
@@ -53,6 +54,12 @@ class SqliteMemory:
 
     async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
         return await self._pool.read(_campaigns, tenant)
+
+    async def forget(self, tenant: str, player: str) -> Forgotten:
+        return await forget(self._pool, tenant, player)
+
+    async def forget_before(self, at: float) -> Forgotten:
+        return await forget_before(self._pool, at)
 
     async def backup(self, to: Path) -> None:
         await self._pool.apart(_backup, self._pool.path, to)
@@ -77,7 +84,12 @@ async def open_sqlite(
         with translated_for_memory(path):
             lock = await trio.to_thread.run_sync(hold, path)
         try:
-            yield SqliteMemory(opened, lock.holder)
+            yield SqliteMemory(
+                opened,
+                holder=lock.holder,
+                journal=SqliteJournal(opened, lock.holder),
+                transcripts=SqliteTranscripts(opened),
+            )
         finally:
             with trio.move_on_after(_CLOSING, shield=True), suppress(MemoryUnavailable):
                 # Not needed, since the holder is dead without its lock.
