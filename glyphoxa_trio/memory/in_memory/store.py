@@ -37,6 +37,7 @@ from glyphoxa_trio.memory.entries import (
     Evening,
     Holder,
     KeptEntry,
+    Line,
     SessionRow,
 )
 from glyphoxa_trio.memory.errors import (
@@ -59,7 +60,9 @@ from glyphoxa_trio.memory.knowledge import (
     Standing,
     is_that_fact,
 )
+from glyphoxa_trio.memory.passages import in_passage, passages
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.similarity import unit
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
 from glyphoxa_trio.memory.words import (
     MOST_QUERY,
@@ -70,8 +73,6 @@ from glyphoxa_trio.memory.words import (
     words_of,
 )
 
-# Lines in one chunk, and characters.
-_CHUNK_LINES = 12
 T = TypeVar("T")
 Kept = TypeVar("Kept", Entity, Relationship)
 
@@ -368,23 +369,29 @@ class _Index:
             for id_, x in self.rows.chunks.items()
             if (model, id_) not in self.rows.vectors
         ]
-        return tuple(open_[:limit])
+        return tuple(open_[: max(0, limit)])
 
     def _cut(self) -> None:
-        done = {x.evening for _, x in self.rows.chunks.values() if not x.fact}
+        done = {
+            (owner, *line)
+            for owner, chunk in self.rows.chunks.values()
+            for line in chunk.lines
+        }
+
+        def reach(line: _Said) -> Reach | None:
+            session, kept, said = line
+            known = (session.campaign, session.name, kept.n) in done
+            return None if known else said.reach
+
         for one in self.rows.evenings:
-            if one.ended is None or one.name in done:
-                continue
-            said = [
-                (row, kept)
-                for row, kept in self.rows.lines(one.campaign)
-                if kept.entry.line and kept.entry.line.evening == one.name
-            ]
-            # Only neighbours that the same NPCs heard are in one chunk.
-            for _, same in itertools.groupby(said, lambda x: x[1].entry.line.reach):  # type: ignore[union-attr]
-                lines = list(same)
-                for at in range(0, len(lines), _CHUNK_LINES):
-                    self._add(one, lines[at : at + _CHUNK_LINES])
+            if one.ended is not None:
+                lines = [
+                    (row, kept, kept.entry.line)
+                    for row, kept in self.rows.lines(one.campaign)
+                    if kept.entry.line and kept.entry.line.evening == one.name
+                ]
+                for passage in passages(lines, reach, _text):
+                    self._add(one, passage)
         facts = {x.fact for _, x in self.rows.chunks.values()}
         for campaign, fact in self.rows.facts.values():
             if fact.standing is Standing.ACCEPTED and fact.id not in facts:
@@ -398,15 +405,14 @@ class _Index:
                 )
                 self.rows.chunks[id_] = campaign, chunk
 
-    def _add(self, one: _Evening, lines: list[tuple[_Session, KeptEntry]]) -> None:
-        said = [x.entry.line for _, x in lines if x.entry.line is not None]
+    def _add(self, one: _Evening, lines: list[_Said]) -> None:
         id_ = self.rows.ids()
         chunk = Chunk(
-            text="\n".join(f"{x.speaker}: {x.corrected or x.text}" for x in said),
-            reach=common(x.reach for x in said),
+            text="\n".join(map(_text, lines)),
+            reach=common(said.reach for _, _, said in lines),
             evening=one.name,
             at=lines[0][1].entry.at,
-            lines=tuple((row.name, kept.n) for row, kept in lines),
+            lines=tuple((row.name, kept.n) for row, kept, _ in lines),
             id=id_,
         )
         self.rows.chunks[id_] = one.campaign, chunk
@@ -414,13 +420,16 @@ class _Index:
     async def add(
         self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
     ) -> None:
-        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
-        sizes |= {len(x) for _, x in vectors}
-        if len(sizes) > 1:
-            raise QueryRefused(f"the vectors of {model} differ in length: {sizes}")
-        for id_, vector in vectors:
+        self._check_size(model, *(len(x) for _, x in vectors))
+        units = [(id_, unit(vector)) for id_, vector in vectors]
+        for id_, vector in units:
             if id_ in self.rows.chunks:
                 self.rows.vectors[model, id_] = tuple(vector)
+
+    def _check_size(self, model: str, *given: int) -> None:
+        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
+        if len(sizes | set(given)) > 1:
+            raise QueryRefused(f"the vectors of {model} differ in length")
 
     async def search(
         self,
@@ -431,13 +440,16 @@ class _Index:
         *,
         limit: int = 10,
     ) -> tuple[FoundChunk, ...]:
+        self._check_size(model, len(vector))
+        asked = unit(vector)
         found = []
         for (name, id_), other in self.rows.vectors.items():
             owner, chunk = self.rows.chunks[id_]
             if name == model and owner == campaign and chunk.reach.reaches(viewer):
-                found.append(FoundChunk(chunk=chunk, score=_cosine(vector, other)))
+                score = sum(x * y for x, y in zip(asked, other, strict=True))
+                found.append(FoundChunk(chunk=chunk, score=score))
         found.sort(key=lambda x: (-x.score, x.chunk.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def progress(self, model: str) -> tuple[int, int]:
         self._cut()
@@ -449,15 +461,12 @@ class _Index:
             del self.rows.vectors[key]
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    if len(one) != len(other):
-        raise QueryRefused(f"a vector of {len(one)} dimensions, not {len(other)}")
-    product = math.hypot(*one) * math.hypot(*other)
-    return (
-        sum(x * y for x, y in zip(one, other, strict=True)) / product
-        if product
-        else 0.0
-    )
+_Said = tuple[_Session, KeptEntry, Line]
+
+
+def _text(line: _Said) -> str:
+    _, _, said = line
+    return in_passage(said.speaker, said.text, said.corrected)
 
 
 @attrs.frozen(eq=False)

@@ -137,7 +137,11 @@ def _lines(connection: apsw.Connection, evening: int) -> Iterator[_Spoken]:
         select id, at, speaker, text, corrected,
             iif(exists(select 1 from source where line = line.id
                 and chunk is not null), null, audience)
-        from line where evening = ? order by id
+        from line where evening = ?1
+            and campaign = (select campaign from evening where id = ?1)
+            and audience in (select 0 union all select id from audience
+                where campaign = (select campaign from evening where id = ?1))
+        order by id
         """,
         (evening,),
     )
@@ -204,10 +208,22 @@ def _pending(
 
 
 def _model(connection: apsw.Connection, name: str) -> tuple[int, int, int]:
-    """Return the id, dimensions and ``reached`` of a model; zeros if it is new."""
-    sql = "select id, dimensions, reached from model where name = ?"
+    """Return the id, dimensions and ``reached`` of a model; zeros if it is new. Without
+    vectors it has no dimensions."""
+    sql = """
+        select id, iif(exists(select 1 from vector where model = model.id),
+            dimensions, 0), reached
+        from model where name = ?
+    """
     row: tuple[int, int, int] | None = connection.execute(sql, (name,)).get
     return row or (0, 0, 0)
+
+
+def _check_size(name: str, known: int, given: int) -> None:
+    if known and known != given:
+        raise QueryRefused(
+            f"the vectors of {name} have {known} dimensions, not {given}"
+        )
 
 
 def _add(
@@ -216,16 +232,15 @@ def _add(
     dimensions: int,
     vectors: list[tuple[int, bytes]],
 ) -> None:
-    model, known, reached = _model(connection, name)
-    if not model:
-        connection.execute(
-            "insert into model (name, dimensions) values (?, ?)", (name, dimensions)
-        )
-        model = connection.last_insert_rowid()
-    elif known != dimensions:
-        raise QueryRefused(
-            f"the vectors of {name} have {known} dimensions, not {dimensions}"
-        )
+    _, known, reached = _model(connection, name)
+    _check_size(name, known, dimensions)
+    model = connection.execute(
+        """
+        insert into model (name, dimensions) values (?, ?)
+        on conflict (name) do update set dimensions = excluded.dimensions returning id
+        """,
+        (name, dimensions),
+    ).get
     with extension_needed():
         connection.executemany(
             """
@@ -267,15 +282,13 @@ def _search(
 ) -> tuple[FoundChunk, ...]:
     sight = sight_of(connection, key, viewer)
     model, known, _ = _model(connection, name)
-    if model and known != dimensions:
-        raise QueryRefused(
-            f"the vectors of {name} have {known} dimensions, not {dimensions}"
-        )
-    if sight is None or not model:
+    _check_size(name, known, dimensions)
+    if sight is None or not known:
         return ()
     seen, values = sight.where()
+    first = model, sight.campaign, *values
     with extension_needed():
-        near = connection.execute(
+        found = connection.execute(
             f"""
             with near as materialized (
                 select chunk from code where model = ? and campaign = ? and {seen}
@@ -286,9 +299,9 @@ def _search(
             from near join vector using (chunk) where vector.model = ?
             order by distance, chunk limit ?
             """,
-            (model, sight.campaign, *values, full)
-            + (compared(dimensions), full, model, limit),
-        ).fetchall()
+            (*first, full, compared(dimensions), full, model, limit),
+        )
+        near: list[tuple[int, float]] = list(found)
     rows = connection.execute(
         f"{_CHUNKS} where chunk.id in (select value from json_each(?))",
         (json.dumps([id_ for id_, _ in near]),),

@@ -21,8 +21,8 @@ from glyphoxa_trio.memory.similarity import unit
 
 FEATURE: Final = "search by meaning"
 EXTRA: Final = "memory"
-# How many of the nearest by their bits are compared in full: the fewer numbers a vector
-# has, the less its bits say. Where no more than these can be found, the search is exact.
+# How many of the nearest by their bits are compared in full: more of short vectors,
+# whose bits say less. If there are no more than these, the search is exact.
 _NUMBERS: Final = 600_000
 _FEWEST: Final = 400
 _MOST: Final = 4_000
