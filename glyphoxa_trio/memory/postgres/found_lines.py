@@ -56,7 +56,7 @@ _COUNT: Final = """
         where x.words @@ %(query)s::tsquery and x.campaign = %(campaign)s
         and (%(evening)s = '' or x.evening = %(evening)s) and {seen}
         limit {most}
-    ) as some
+    ) as counted
 """
 
 

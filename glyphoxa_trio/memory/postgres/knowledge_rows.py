@@ -320,7 +320,7 @@ class Reading:
             " from unnest(%(sources)s::bigint[], %(types)s::text[],"
             " %(targets)s::bigint[]) with ordinality as given (a, b, c, place)"
             " join relationship x on x.source = a and x.type = b and x.target = c"
-            f" {AUDIENCE} order by place",
+            f" {AUDIENCE} order by given.place",
             sources=sources,
             types=types,
             targets=targets,
@@ -352,7 +352,7 @@ class Reading:
                 join line on line.session = session.id and line.n = source.n
                 and line.campaign = source.campaign
                 where source.fact = x.id and {seen_by(self.viewer, "line")}
-                order by place
+                order by source.place
             ), {_SHOWN} from unnest(%(ids)s::bigint[]) with ordinality as given (i, p)
             join fact x on x.id = i {AUDIENCE} order by p
             """,
