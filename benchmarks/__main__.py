@@ -36,6 +36,7 @@ NAMES = (
     "sessions",
     "turn",
     "snapshots",
+    "transcripts",
     "tables",
     "metrics",
     "speculation",

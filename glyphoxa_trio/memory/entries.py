@@ -34,6 +34,16 @@ class EntryKind(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+def check_heard(reach: Reach) -> None:
+    """Check the reach of a line, or of a summary of lines.
+
+    Raises:
+      ValueError: it has topics, or is a secret.
+    """
+    if reach.topics or reach.secret:
+        raise ValueError("who heard a line are NPCs, without topics and secrets")
+
+
 @attrs.frozen(kw_only=True)
 class Line:
     """Words that were said, verbatim.
@@ -60,8 +70,7 @@ class Line:
 
     @reach.validator
     def _heard(self, _: Any, reach: Reach) -> None:
-        if reach.topics or reach.secret:
-            raise ValueError("who heard a line are NPCs, without topics and secrets")
+        check_heard(reach)
 
 
 @attrs.frozen(kw_only=True)

@@ -78,8 +78,9 @@ class Reading:
             aliases.setdefault(id_, []).append(name)
         found = {}
         for id_, _, slug, kind, name, summary, data, *known in self.connection.execute(
-            f"select id, {', '.join(f'entity.{x}' for x in ENTITY)}"
-            " from json_each(?) as wanted cross join entity on id = wanted.value",
+            f"select entity.id, {', '.join(f'entity.{x}' for x in ENTITY)}"
+            " from json_each(?) as wanted"
+            " cross join entity on entity.id = wanted.value",
             (rows,),
         ):
             reach, told = self._told(tuple(known))
@@ -154,7 +155,7 @@ class Reading:
             lines.setdefault(id_, []).append((session, n))
         found = {}
         for id_, _, text, standing, *known in self.connection.execute(
-            f"select id, {', '.join(f'fact.{x}' for x in FACT)}"
+            f"select fact.id, {', '.join(f'fact.{x}' for x in FACT)}"
             " from json_each(?) as wanted cross join fact on fact.id = wanted.value",
             (rows,),
         ):

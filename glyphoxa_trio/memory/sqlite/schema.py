@@ -123,7 +123,6 @@ SCHEMA: Final = Schema(
         create index line_when on line (campaign, audience, at);
         create index line_in on line (session, audience, at);
         create index line_of on line (campaign, audience, evening, at);
-        create index line_by on line (player) where player <> '';
         -- The words of lines; `line_words` of the package writes and reads it.
         create virtual table line_words using fts5 (
             words, content='', contentless_delete=1, tokenize='ascii'

@@ -22,10 +22,13 @@ from glyphoxa_trio.storage.pool import SqlitePool, open_pool
 from .audiences import plain
 from .errors import translated_for_memory
 from .forgetting import forget, forget_before
+from .graph import SqliteGraph
 from .holders import hold
+from .index import SqliteIndex
 from .journal import SqliteJournal
 from .schema import SCHEMA
 from .transcripts import SqliteTranscripts
+from .vectors import load
 
 _CLOSING: Final = 1.0  # seconds for the last write
 _CAMPAIGNS: Final = """
@@ -47,6 +50,8 @@ class SqliteMemory:
     holder: Holder
     journal: SqliteJournal
     transcripts: SqliteTranscripts
+    index: SqliteIndex
+    graph: SqliteGraph
 
     @property
     def place(self) -> str:
@@ -79,7 +84,9 @@ async def open_sqlite(
       MemoryUnusable: it is damaged, of another program or of a newer version.
       MemoryUnavailable: it cannot be opened now.
     """
-    pool = open_pool(path, SCHEMA, durable=durable, translated=translated_for_memory)
+    pool = open_pool(
+        path, SCHEMA, durable=durable, prepare=load, translated=translated_for_memory
+    )
     async with pool as opened:
         with translated_for_memory(path):
             lock = await trio.to_thread.run_sync(hold, path)
@@ -89,6 +96,8 @@ async def open_sqlite(
                 holder=lock.holder,
                 journal=SqliteJournal(opened, lock.holder),
                 transcripts=SqliteTranscripts(opened),
+                index=SqliteIndex(opened),
+                graph=SqliteGraph(opened),
             )
         finally:
             with trio.move_on_after(_CLOSING, shield=True), suppress(MemoryUnavailable):
