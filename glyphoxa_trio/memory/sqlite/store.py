@@ -85,7 +85,11 @@ async def open_sqlite(
       MemoryUnavailable: it cannot be opened now.
     """
     pool = open_pool(
-        path, SCHEMA, durable=durable, prepare=load, translated=translated_for_memory
+        path,
+        SCHEMA,
+        durable=durable,
+        prepare=load,
+        translated=translated_for_memory,
     )
     async with pool as opened:
         with translated_for_memory(path):

@@ -1,0 +1,142 @@
+"""Rules of what becomes of a statement: does it count as known? Pure.
+
+A statement is an extracted fact, or one that an NPC was told to remember. How sure a
+model is of it says that it was said, not that it is true. So what rests on the word of
+players alone stays their claim, however sure the model is, until the game master says
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from .entries import Line
+from .knowledge import Basis, Fact, Provenance, Standing
+from .visibility import Reach, common
+
+# The session and the number of a line, and the line.
+Heard: TypeAlias = tuple[tuple[str, int], Line]
+
+
+def standing_of(basis: Basis, confidence: float, *, accept_above: float) -> Standing:
+    """Return the standing of a new statement.
+
+    ==========  ===========================  =========
+    basis       confidence                   standing
+    ==========  ===========================  =========
+    authored    any                          accepted
+    stated      at least ``accept_above``    accepted
+    stated      less                         queued
+    inferred    at least ``accept_above``    accepted
+    inferred    less                         queued
+    claimed     any                          claimed
+    ==========  ===========================  =========
+
+    A game master who has judged about a fact is not asked again: a store keeps the
+    judgement when the same fact is put again (`knowledge.is_that_fact`).
+    """
+    if basis is Basis.AUTHORED:
+        return Standing.ACCEPTED
+    if basis is Basis.CLAIMED:
+        return Standing.CLAIMED
+    return Standing.ACCEPTED if confidence >= accept_above else Standing.QUEUED
+
+
+def claimed_by(lines: Iterable[Line]) -> tuple[str, str]:
+    """Return the id and the name of the player whose claim a statement is.
+
+    Args:
+      lines: the lines that the statement rests on.
+
+    Returns:
+      The first player, if players said all of the lines. Two empty texts if an NPC said
+      one of them, or there are none: it is no claim.
+    """
+    several = list(lines)
+    if not several or not all(line.player for line in several):
+        return "", ""
+    return several[0].player, several[0].speaker
+
+
+def extracted_fact(
+    text: str,
+    heard: Sequence[Heard],
+    *,
+    at: float,
+    confidence: float,
+    accept_above: float,
+    about: Sequence[str] = (),
+    inferred: bool = False,
+) -> Fact:
+    """Return the fact that an extracted statement becomes.
+
+    It reaches the NPCs that heard all of its lines, and no NPC if there are none. If
+    only players said them, it is the claim of the first of them.
+
+    Args:
+      heard: the lines that it was extracted from.
+      inferred: it follows from them, and was not said in so many words.
+
+    Raises:
+      KnowledgeRefused: a field is one that no store keeps.
+    """
+    lines = [line for _, line in heard]
+    player, name = claimed_by(lines)
+    basis = Basis.INFERRED if inferred else Basis.STATED
+    told = Provenance(
+        basis=Basis.CLAIMED if player else basis,
+        at=at,
+        evening=lines[0].evening if lines else "",
+        player=player,
+        by=name,
+        confidence=confidence,
+    )
+    return Fact(
+        text=text,
+        about=tuple(about),
+        standing=standing_of(told.basis, confidence, accept_above=accept_above),
+        reach=common(line.reach for line in lines),
+        provenance=told,
+        lines=tuple(key for key, _ in heard),
+    )
+
+
+def remembered_fact(
+    text: str,
+    *,
+    npc: str,
+    at: float,
+    evening: str = "",
+    about: Sequence[str] = (),
+    heard: Sequence[Heard] = (),
+) -> Fact:
+    """Return the fact that an NPC was told to remember: stated by that NPC.
+
+    The NPC uses it from now on. It reaches that NPC alone; or, if it names the lines
+    that it comes from, the NPCs that heard all of them. If only players said these
+    lines, it is the claim of the first of them.
+
+    Args:
+      heard: the lines that it comes from.
+
+    Raises:
+      KnowledgeRefused: a field is one that no store keeps.
+    """
+    lines = [line for _, line in heard]
+    player, name = claimed_by(lines)
+    told = Provenance(
+        basis=Basis.CLAIMED if player else Basis.STATED,
+        at=at,
+        evening=evening,
+        player=player,
+        by=name if player else npc,
+    )
+    return Fact(
+        text=text,
+        about=tuple(about),
+        standing=Standing.CLAIMED if player else Standing.ACCEPTED,
+        reach=common(line.reach for line in lines) if lines else Reach.of(npc),
+        provenance=told,
+        lines=tuple(key for key, _ in heard),
+    )
