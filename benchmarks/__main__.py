@@ -37,6 +37,7 @@ NAMES = (
     "turn",
     "snapshots",
     "transcripts",
+    "knowledge_graph",
     "tables",
     "metrics",
     "speculation",

@@ -50,6 +50,9 @@ _APPEND: Final = """
             audience bigint, topics text[], secret boolean, words text[])
     ), older as (
         delete from entry using mine where session = id and n <= %(older)s
+    ), uncut as (
+        update evening set whole = false from mine
+        where evening.campaign = mine.campaign and name = any(%(evenings)s) and whole
     )
     select from mine
 """
@@ -160,6 +163,7 @@ class Appender:
             "last": session.last + len(entries),
             "at": max((x.at for x in entries), default=0.0),
             "older": session.last if snapshots[-1] >= 0 else 0,
+            "evenings": list({x["evening"] for x in lines}),
             "entries": json.dumps(plain),
             "lines": json.dumps(lines),
         }

@@ -111,6 +111,12 @@ def _remove(
     )
     for name in ("line", "fact", "chunk", "entity"):
         connection.execute(f"analyze gone_{name}")
+    # The lines that remain of a chunk are in none then.
+    connection.execute(
+        "update evening set whole = false from chunk"
+        " where chunk.id in (select id from gone_chunk)"
+        " and evening.campaign = chunk.campaign and evening.name = chunk.evening"
+    )
     return Forgotten(
         # What an NPC remembers of the conversation has their words in it, too.
         snapshots=delete("entry", "session in (select session from gone_line)"),

@@ -15,7 +15,7 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Line
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
-from glyphoxa_trio.memory.snippet import has_any, snippet
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import words_in_line
 
@@ -201,14 +201,14 @@ class _Row:
 
     def found(self, score: float = 0.0, words: Sequence[str] = ()) -> FoundLine:
         text, corrected = self.line.text, self.line.corrected
-        if corrected and not has_any(text, words) and has_any(corrected, words):
-            text = corrected
         return FoundLine(
             session=self.session,
             n=self.row[1],
             at=self.at,
             line=self.line,
-            snippet=snippet(text, words),
+            snippet=snippet_of_line(text, corrected, words)
+            if words
+            else snippet(text, ()),
             score=score,
         )
 

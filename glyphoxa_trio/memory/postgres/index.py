@@ -3,7 +3,6 @@ beyond some thousand chunks."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,6 +10,8 @@ import attrs
 
 from glyphoxa_trio.memory.contract import Chunk, FoundChunk
 from glyphoxa_trio.memory.errors import QueryRefused
+from glyphoxa_trio.memory.passages import in_passage, passages
+from glyphoxa_trio.memory.similarity import unit
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 
 from .pool import PostgresPool
@@ -25,7 +26,8 @@ from .rows import (
     viewing,
 )
 
-_CHUNK_LINES: Final = 12
+_LINES: Final = 2000  # that are cut at once
+_MOST_DIMENSIONS: Final = 16_000  # of pgvector
 _MOST: Final = 2**31  # rows
 _CUTTING: Final = 0x676C796375747321  # the key of a lock: "glycuts!"
 _CHUNK: Final = f"""
@@ -67,7 +69,9 @@ class PostgresIndex:
     async def add(
         self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
     ) -> None:
-        await self.pool.write(_add, self.native, model, vectors)
+        written = [(id_, len(x), _written(self.native, x)) for id_, x in vectors]
+        if written:
+            await self.pool.write(_add, self.native, model, written)
 
     async def search(
         self,
@@ -84,7 +88,8 @@ class PostgresIndex:
             campaign,
             viewer,
             model,
-            list(vector),
+            len(vector),
+            _written(self.native, vector),
             max(0, min(limit, _MOST)),
         )
 
@@ -99,50 +104,77 @@ class PostgresIndex:
 def _cut(connection: Connection) -> None:
     """Cut evenings that have ended, and accepted facts, into chunks."""
     connection.execute("select pg_advisory_xact_lock(%s)", (_CUTTING,))
-    evenings = connection.execute(
-        "select x.campaign, x.name from evening x where x.ended is not null"
-        " and exists (select from line"
-        "  where line.campaign = x.campaign and line.evening = x.name)"
-        " and not exists (select from chunk"
-        "  where chunk.campaign = x.campaign and chunk.evening = x.name) order by x.id"
-    ).fetchall()
-    for campaign, name in evenings:
-        _cut_evening(connection, campaign, name)
     connection.execute(
         "insert into chunk (campaign, fact, at, text, audience, topics, secret)"
         " select campaign, id, at, text, audience, topics, secret from fact"
         " where standing = 'accepted'"
         " and not exists (select from chunk where chunk.fact = fact.id) order by id"
     )
+    left = _LINES
+    while left > 0:
+        # Locked, since an append makes it incomplete again.
+        evening = connection.execute(
+            "select id, campaign, name from evening"
+            " where ended is not null and not whole order by id limit 1 for update"
+        ).fetchone()
+        if evening is None:
+            return
+        connection.execute("update evening set whole = true where id = %s", evening[:1])
+        left -= _cut_evening(connection, *evening[1:]) + 1
 
 
-def _cut_evening(connection: Connection, campaign: int, evening: str) -> None:
+@attrs.frozen
+class _Said:
+    """A line; ``reach`` are its columns, and None if it is in a chunk."""
+
+    session: str
+    n: int
+    at: float
+    text: str
+    reach: tuple[Any, ...] | None
+
+
+def _cut_evening(connection: Connection, campaign: int, evening: str) -> int:
+    """Cut an evening into chunks, and return how many lines it has."""
     rows = connection.execute(
-        "select session.name, n, at, speaker, text, corrected,"
-        " audience, topics, secret"
+        "select session.name, n, at, speaker, text, corrected, exists ("
+        "  select from source where source.campaign = line.campaign"
+        "  and source.session = session.name and source.n = line.n"
+        "  and chunk is not null), audience, topics, secret"
         " from line join session on session.id = line.session"
         " where line.campaign = %s and evening = %s order by session.id, n",
         (campaign, evening),
-    ).fetchall()
-    # Only neighbours that the same NPCs heard are in one chunk.
-    for reach, same in itertools.groupby(rows, lambda x: x[6:]):
-        lines = list(same)
-        for first in range(0, len(lines), _CHUNK_LINES):
-            some = lines[first : first + _CHUNK_LINES]
-            text = "\n".join(f"{x[3]}: {x[5] or x[4]}" for x in some)
-            made = connection.execute(
-                "insert into chunk"
-                " (campaign, evening, at, text, audience, topics, secret)"
-                " values (%s, %s, %s, %s, %s, %s, %s) returning id",
-                (campaign, evening, some[0][2], text, *reach),
-            ).fetchone()
-            assert made is not None
-            connection.execute(
-                "insert into source (chunk, campaign, session, n, place)"
-                " select %s, %s, * from"
-                " unnest(%s::text[], %s::bigint[]) with ordinality",
-                (made[0], campaign, [x[0] for x in some], [x[1] for x in some]),
-            )
+    )
+    lines = [
+        _Said(
+            session,
+            n,
+            at,
+            in_passage(*said),
+            None if known else (x[0], tuple(x[1]), x[2]),
+        )
+        for session, n, at, *said, known, x in (
+            (*row[:6], row[6], row[7:]) for row in rows
+        )
+    ]
+    for some in passages(lines, lambda x: x.reach, lambda x: x.text):
+        audience, topics, secret = some[0].reach or (0, (), True)
+        made = connection.execute(
+            "insert into chunk (campaign, evening, at, text, audience, topics, secret)"
+            " values (%s, %s, %s, %s, %s, %s, %s) returning id",
+            (
+                *(campaign, evening, some[0].at),
+                "\n".join(x.text for x in some),
+                *(audience, list(topics), secret),
+            ),
+        ).fetchone()
+        assert made is not None
+        connection.execute(
+            "insert into source (chunk, campaign, session, n, place)"
+            " select %s, %s, * from unnest(%s::text[], %s::bigint[]) with ordinality",
+            (made[0], campaign, [x.session for x in some], [x.n for x in some]),
+        )
+    return len(lines)
 
 
 def _pending(
@@ -182,10 +214,8 @@ def _add(
     connection: Connection,
     native: bool,
     model: str,
-    vectors: Sequence[tuple[int, Sequence[float]]],
+    vectors: list[tuple[int, int, Any]],
 ) -> None:
-    if not vectors:
-        return
     connection.execute(
         "insert into model (name) values (%s) on conflict do nothing", (fit(model),)
     )
@@ -194,7 +224,7 @@ def _add(
         "select id from model where name = %s for update", (fit(model),)
     ).fetchone()
     assert row is not None
-    sizes = {len(x) for _, x in vectors}
+    sizes = {size for _, size, _ in vectors}
     if known := _length(connection, native, row[0]):
         sizes.add(known)
     if len(sizes) > 1:
@@ -205,16 +235,17 @@ def _add(
             f" select %s, id, %s::{_TYPE[native]} from chunk where id = %s"
             " for key share"
             " on conflict (model, chunk) do update set vector = excluded.vector",
-            [
-                (row[0], _written(native, vector), id_)
-                for id_, vector in dict(vectors).items()
-                if 0 < id_ < 2**63
-            ],
+            [(row[0], vector, id_) for id_, _, vector in vectors if 0 < id_ < 2**63],
         )
 
 
 def _written(native: bool, vector: Sequence[float]) -> Any:
-    numbers = [float(x) for x in vector]
+    if native and len(vector) > _MOST_DIMENSIONS:
+        raise QueryRefused(
+            f"a vector has {len(vector)} dimensions, and at most {_MOST_DIMENSIONS}"
+            " have room here"
+        )
+    numbers = unit(vector)
     return str(numbers) if native else numbers
 
 
@@ -231,7 +262,8 @@ def _search(
     key: CampaignKey,
     viewer: Viewer,
     model: str,
-    vector: list[float],
+    size: int,
+    vector: Any,
     limit: int,
 ) -> tuple[FoundChunk, ...]:
     row = connection.execute(
@@ -240,8 +272,8 @@ def _search(
     known = _length(connection, native, row[0]) if row else 0
     if row is None or not known:
         return ()
-    if known != len(vector):
-        raise QueryRefused(f"a vector of {len(vector)} dimensions, not {known}")
+    if known != size:
+        raise QueryRefused(f"a vector of {size} dimensions, not {known}")
     rows = connection.execute(
         f"""
         select best.score, {_CHUNK} from (
@@ -255,7 +287,7 @@ def _search(
         {
             **viewing(campaign_id(connection, key), viewer),
             "model": row[0],
-            "vector": _written(native, vector),
+            "vector": vector,
             "limit": limit,
         },
         prepare=False,

@@ -123,8 +123,11 @@ MIGRATIONS: Final = (
         session text not null,
         began double precision not null,
         ended double precision,
+        -- All of its lines are in chunks.
+        whole boolean not null default false,
         unique (campaign, name)
     );
+    create index evening_uncut on evening (id) where ended is not null and not whole;
     create index evening_open on evening (campaign, session) where ended is null;
     create table summary (
         id bigint generated always as identity primary key,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
-from glyphoxa_trio.memory.entries import Claim, Evening
+from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
 from glyphoxa_trio.memory.words import evening_name, words_in_query
@@ -94,6 +94,7 @@ class PostgresTranscripts:
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
+        check_heard(reach)
         await self.pool.write(_set_summary, campaign, evening, text, reach)
 
 
