@@ -37,6 +37,7 @@ NAMES = (
     "turn",
     "snapshots",
     "transcripts",
+    "journal",
     "knowledge_graph",
     "tables",
     "metrics",

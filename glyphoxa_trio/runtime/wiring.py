@@ -27,7 +27,9 @@ from glyphoxa_trio.actors import (
     tell,
 )
 from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
+from glyphoxa_trio.config.memory import OFF, Durability
 from glyphoxa_trio.config.secrecy import Masks
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
@@ -38,6 +40,8 @@ from glyphoxa_trio.mcp import (
     ToolCache,
     open_server_pool,
 )
+from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.hot_context import HotContext
@@ -51,7 +55,7 @@ from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import history_of, settings_of, state_folder
+from .assembly import history_of, settings_of
 from .collector import Collector, collecting
 from .config_reload import ConfigReload, Reloaded
 from .config_source import ConfigSource
@@ -71,6 +75,7 @@ from .publisher import Publisher
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
+from .turn_keeper import TurnKeeper, open_keeper
 from .unused_keys import idle_keys
 from .voices import Voices, voices_of
 from .warned import Warnings
@@ -102,6 +107,7 @@ class Wiring:
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
     on_server_line: Callable[[str, str], None] | None
     session_store: SessionStore | None
+    memory: Memory | Path | str | None
     collector: Collector
     environment: Environment | None
 
@@ -119,6 +125,8 @@ class Wiring:
             stack.enter_context(lone_errors())
             keeper = stack.enter_context(collecting(self.collector))
             store = self.session_store
+            if store is not None and self.memory not in (None, OFF):
+                raise ValueError("give open_runtime a session_store or a memory")
             opening = _Opening(
                 stack=stack,
                 source=source,
@@ -131,6 +139,7 @@ class Wiring:
                 approvals=self.approvals,
                 approval_timeout=self.approval_timeout,
                 session_store=MemoryStore() if store is None else store,
+                memory=self.memory,
                 on_server_event=careful(self.on_server_event),
                 on_server_line=careful(self.on_server_line),
             )
@@ -172,6 +181,7 @@ class _Opening:
     approvals: bool
     approval_timeout: float
     session_store: SessionStore
+    memory: Memory | Path | str | None
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
     on_server_line: Callable[[str, str], None] | None
 
@@ -218,6 +228,7 @@ class _Opening:
         overload = Overload(config.overload)
         overload_events: Topic[OverloadEvent] = Topic()
         stack.callback(overload_events.close)
+        keeper = await self._keeper(run_id, events)
         sessions = await stack.enter_async_context(trio.open_nursery())
         cast = SessionRegistry(
             nursery=sessions,
@@ -229,6 +240,8 @@ class _Opening:
             run=run_id,
             store=self.session_store,
             left=partial(_leave, fleet, host),
+            durable=keeper,
+            restored=self.environment.hooks.restored,
             borrow=partial(
                 Services,
                 host=host,
@@ -240,8 +253,12 @@ class _Opening:
                 context=self.environment.hooks.context(context),
                 synthesizer=voices.synthesizer,
                 warn=warnings.say,
+                log=keeper,
             ),
         )
+        if keeper is not None:
+            keeper.snapshots_by(cast.snapshot_of)
+            background.start_soon(cast.tend)
         self._end_with(sessions, background)
         activity = cast.services.activity
         runtime = Runtime(
@@ -269,6 +286,7 @@ class _Opening:
             lasting=lasting,
             background=background,
             rehearsed=self.environment.stand_in is not None,
+            keeper=keeper,
         )
         watching = partial(
             watch_lateness,
@@ -283,6 +301,26 @@ class _Opening:
         if (every := config.calibration.every) is not None:
             background.start_soon(Periodic(host, activity, every).run)
         return runtime, background
+
+    async def _keeper(self, run_id: str, events: Topic[TurnEvent]) -> TurnKeeper | None:
+        """Open the store of memory, and run what keeps turns in it."""
+        config, memory = self.source.current, self.memory
+        if memory is None:
+            memory = config.memory.store
+        if memory is None or memory == OFF or self.environment.stand_in is not None:
+            return None
+        if isinstance(memory, str | Path):
+            durable = config.memory.durability is Durability.FULL
+            opening = open_memory(str(memory), durable=durable)
+            memory = await self.stack.enter_async_context(opening)
+        keeper = TurnKeeper(
+            memory=memory,
+            campaign=config.memory.campaign,
+            run=run_id,
+            events=events,
+            warn=self.warnings.say,
+        )
+        return await self.stack.enter_async_context(open_keeper(keeper))
 
     async def _host(self, store: ToolApprovals | None) -> ToolHost:
         config, warnings = self.source.current, self.warnings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -40,7 +39,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
         return lambda: open_postgres(address)
     if request.param == "sqlite":
         path = tmp_path / "memory.db"
-        return lambda: cast(AbstractAsyncContextManager[Memory], open_sqlite(path))
+        return lambda: open_sqlite(path)
     first = InMemory()
 
     @asynccontextmanager
