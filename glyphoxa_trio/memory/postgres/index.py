@@ -273,7 +273,9 @@ def _search(
     if row is None or not known:
         return ()
     if known != size:
-        raise QueryRefused(f"a vector of {size} dimensions, not {known}")
+        raise QueryRefused(
+            f"the vectors of {model} have {known} dimensions, not {size}"
+        )
     rows = connection.execute(
         f"""
         select best.score, {_CHUNK} from (

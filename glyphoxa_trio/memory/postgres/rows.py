@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final
@@ -10,23 +9,17 @@ from typing import Any, Final
 import attrs
 import psycopg
 
+from glyphoxa_trio.memory.entries import fit as fit
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
 from glyphoxa_trio.memory.words import words_of
 
 Connection = psycopg.Connection[Any]
-# Characters that PostgreSQL has no place for.
-_UNFIT: Final = re.compile("[\0\ud800-\udfff]")
 _MOST_WORDS: Final = 10_000  # of one text in an index
 _MOST_WORD: Final = 200  # characters
 
 # The columns of a reach, and the join that they need; `x` is the table.
 REACH: Final = "audience.members, x.topics, x.secret"
 AUDIENCE: Final = "join audience on audience.id = x.audience"
-
-
-def fit(text: str) -> str:
-    """Return a text as it can be stored: U+FFFD stands for NUL and lone surrogates."""
-    return _UNFIT.sub("\ufffd", text)
 
 
 def index_words(*texts: str) -> list[str]:
