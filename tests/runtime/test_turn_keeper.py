@@ -78,6 +78,7 @@ async def run(
     *,
     killed: bool = False,
     most: int = 1000,
+    idle: float = 1800.0,
     own: Sequence[Any] = (),
 ) -> AsyncGenerator[Runtime]:
     """Open a runtime on this store, as another process would."""
@@ -86,7 +87,7 @@ async def run(
     store.journal = mortal  # type: ignore[assignment]
     environment = Environment(run=RUN)
     async with open_runtime(
-        silent(with_room(most)),
+        silent(with_room(most, idle=idle)),
         llm=llm,
         tools=own or tools(),
         environment=environment,
@@ -127,7 +128,7 @@ def apart(steps: Steps, *, killed: bool) -> tuple[list[Any], list[Any]]:
     return [(x.messages, x.tools) for x in llm.requests], ends
 
 
-@settings(max_examples=min(25, settings().max_examples), deadline=None)
+@settings(max_examples=min(12, settings().max_examples), deadline=None)
 @given(EVENING)
 def test_no_restart_is_noticed(steps: Steps) -> None:
     told, _, ends = evening(steps, silent(with_room(1000)))
@@ -150,7 +151,7 @@ IN_TURNS = st.lists(
 )
 
 
-@settings(max_examples=min(25, settings().max_examples), deadline=None)
+@settings(max_examples=min(12, settings().max_examples), deadline=None)
 @given(IN_TURNS)
 def test_no_kill_after_a_kept_turn_loses_it(steps: Steps) -> None:
     steps = [x for x in steps if x[0] != ("leave", "write it")]
@@ -381,12 +382,12 @@ async def test_a_session_that_is_idle_for_long_is_set_aside(
     autojump_clock: MockClock,
 ) -> None:
     memory, llm = InMemory(), ScriptedLLM(play)
-    async with run(memory, llm) as runtime:
+    async with run(memory, llm, idle=40.0) as runtime:
         one, two = runtime.session("one"), runtime.session("two")
         await hear(one, "hello")
-        await trio.sleep(1000)
+        await trio.sleep(25)
         await hear(two, "hello")
-        await trio.sleep(900)
+        await trio.sleep(30)
         assert [x.id for x in runtime.sessions] == ["two"]
         assert (await hear(one, "hello")).turn == 2
         assert [x.id for x in runtime.sessions] == ["two", "one"]
