@@ -42,9 +42,7 @@ _MOST_AT_ONCE: Final = 64
 _MOST_IDS: Final = 10_000
 
 _ANY_ENTRY: Final = "select exists (select 1 from entry where session = ?)"
-_ANY_LINE: Final = """
-    select exists (select 1 from entry where session = ? and kind = 'line')
-"""
+_ANY_LINE: Final = "select exists (select 1 from line where session = ?)"
 _TO_LOAD: Final = """
     select n, entry.epoch, kind, at, npc, turn, data from entry
     where session = ? and kind <> 'line' order by n
@@ -52,8 +50,7 @@ _TO_LOAD: Final = """
 _SESSIONS: Final = """
     select tenant, name, holder, place, last_at, ended,
         (select name from campaign where campaign.id = session.campaign),
-        (select count(*) from entry
-         where entry.session = session.id and entry.kind = 'line')
+        (select count(*) from line where line.session = session.id)
     from session where ?1 is null or tenant = ?1
     order by last_at desc, tenant, name
 """
