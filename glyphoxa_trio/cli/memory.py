@@ -241,8 +241,10 @@ def import_world(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object: campaign, tenant, dry_run, how many there are of"
-            " each kind and how many of them are new, skipped (each with where, why).",
+            help="One JSON object: campaign, tenant, dry_run; numbers in entities,"
+            " entities_new, entities_changed, relationships, facts, facts_new; skipped"
+            " (each with where, why). Of an export of a memory also lines and"
+            " evenings.",
         ),
     ] = False,
 ) -> None:

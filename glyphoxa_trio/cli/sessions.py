@@ -56,9 +56,9 @@ def show_kept(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object: as one of list, and evenings (id, session, began,"
-            " ended, summary), last_lines (n, at, speaker, to, heard_by, evening,"
-            " text).",
+            help="One JSON object: tenant, session, campaign, holder, lines, last_at,"
+            " ended, state, evenings (id, session, began, ended, summary), last_lines"
+            " (n, at, speaker, to, heard_by, evening, text).",
         ),
     ] = False,
 ) -> None:

@@ -35,7 +35,8 @@ def path(tmp_path: Path) -> Path:
     return written(tmp_path, memory={"store": "kept.db", "campaign": "nights"})
 
 
-async def _fill(place: str) -> None:
+async def fill(place: str) -> None:
+    """A campaign of one session, whose facts wait, are claimed or secret."""
     async with open_memory(place) as memory:
         claim = await memory.journal.claim("", "table", KEY)
         evening = await memory.transcripts.begin_evening(claim, 100_000)
@@ -73,7 +74,7 @@ async def _fill(place: str) -> None:
 
 @pytest.fixture
 def filled(path: Path) -> Path:
-    trio.run(_fill, str(path.parent / "kept.db"))
+    trio.run(fill, str(path.parent / "kept.db"))
     return path
 
 
@@ -310,7 +311,7 @@ def test_a_file_that_is_no_memory_is_refused_and_stays(
     elif content:
         kept.write_bytes(content)
     else:
-        trio.run(_fill, str(kept))
+        trio.run(fill, str(kept))
         with sqlite3.connect(kept) as newer:
             newer.execute("pragma user_version = 99")
     before = kept.read_bytes()
