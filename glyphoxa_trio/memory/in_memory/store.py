@@ -597,22 +597,24 @@ class _Graph:
         ]
         at, seen, found = [start.id], {start.id}, list[Neighbour]()
         for step in range(1, depth + 1):
+            outgoing = [x for x in edges if x.source in at]
+            incoming = [x for x in edges if x.target in at and x.source not in at]
+            outgoing.sort(
+                key=lambda x: (at.index(x.source), x.type, places.index(x.target))
+            )
+            incoming.sort(
+                key=lambda x: (at.index(x.target), x.type, places.index(x.source))
+            )
             following: list[str] = []
-            for here in at:
-                outgoing = [x for x in edges if x.source == here]
-                incoming = [x for x in edges if x.target == here != x.source]
-                outgoing.sort(key=lambda x: (x.type, places.index(x.target)))
-                incoming.sort(key=lambda x: (x.type, places.index(x.source)))
-                for one in (*outgoing, *incoming):
-                    end = one.target if one.source == here else one.source
-                    other = self.rows.entities[campaign, end]
-                    if other.reach.reaches(viewer):
-                        edges.remove(one)  # each is found once
-                        new = Neighbour(relationship=one, entity=other, depth=step)
-                        found.append(new)
-                        if end not in seen:
-                            following.append(end)
-                            seen.add(end)
+            for one in (*outgoing, *incoming):
+                end = one.target if one.source in at else one.source
+                other = self.rows.entities[campaign, end]
+                if other.reach.reaches(viewer):
+                    edges.remove(one)  # each is found once
+                    found.append(Neighbour(relationship=one, entity=other, depth=step))
+                    if end not in seen:
+                        following.append(end)
+                        seen.add(end)
             at = following
         facts = await self.facts(campaign, viewer, about=(start.id,), limit=MOST_FACTS)
         return Identity(
@@ -772,6 +774,8 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(self, tenant: str, player: str) -> Forgotten:
+        if not player:
+            return Forgotten()  # lines of NPCs have no player
         return await self._forget(
             tenant,
             lambda kept: (

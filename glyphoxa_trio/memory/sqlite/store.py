@@ -28,6 +28,7 @@ from .index import SqliteIndex
 from .journal import SqliteJournal
 from .schema import SCHEMA
 from .transcripts import SqliteTranscripts
+from .vectors import load
 
 _CLOSING: Final = 1.0  # seconds for the last write
 _CAMPAIGNS: Final = """
@@ -83,7 +84,13 @@ async def open_sqlite(
       MemoryUnusable: it is damaged, of another program or of a newer version.
       MemoryUnavailable: it cannot be opened now.
     """
-    pool = open_pool(path, SCHEMA, durable=durable, translated=translated_for_memory)
+    pool = open_pool(
+        path,
+        SCHEMA,
+        durable=durable,
+        prepare=load,
+        translated=translated_for_memory,
+    )
     async with pool as opened:
         with translated_for_memory(path):
             lock = await trio.to_thread.run_sync(hold, path)

@@ -255,6 +255,30 @@ async def test_an_evening_ends_when_the_next_begins(open_store: OpenStore) -> No
             await store.transcripts.end_evening(BARROW, "nothing", 1.0)
 
 
+async def test_only_the_lines_of_an_evening_are_searched_and_listed(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim, other = await claimed(store), await claimed(store, "other")
+        names = []
+        for at in range(4):
+            names.append((await store.transcripts.begin_evening(claim, DAY + at)).id)
+            for place, (one, evening) in enumerate(
+                ((claim, names[-1]), (other, ""), (claim, names[-1]))
+            ):
+                line = said(f"gold {at} {place}", DAY + at, evening=evening)
+                await store.journal.append(one, [line])
+        answer = await store.transcripts.search(BARROW, BO, "gold", evening=names[1])
+        assert set(texts(answer.lines)) == {"gold 1 0", "gold 1 2"}
+        recent = await store.transcripts.recent(BARROW, BO, evening=names[1])
+        assert texts(recent) == ["gold 1 0", "gold 1 2"]
+        evenings = await store.transcripts.evenings(BARROW, BO)
+        assert [x.id for x in evenings] == names[::-1]
+        evenings = await store.transcripts.evenings(BARROW, BO, limit=2)
+        assert [x.id for x in evenings] == names[:1:-1]
+        assert await store.transcripts.evenings(BARROW, BO, limit=0) == ()
+
+
 async def test_an_evening_that_was_not_heard_does_not_exist_for_the_viewer(
     open_store: OpenStore,
 ) -> None:
@@ -347,7 +371,11 @@ _HISTORIES = st.lists(
     ),
     max_size=25,
 )
-_QUERIES = _TEXTS | st.text(max_size=30)
+_QUERIES = st.one_of(
+    st.sampled_from(["dragon", "gold", "the dragon", "you", "gold key strasse"]),
+    _TEXTS,
+    st.text(max_size=30),
+)
 
 
 @attrs.frozen
