@@ -60,7 +60,7 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.folder,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509
+                preexec_fn=_end_with_parent,
                 **_nobody(),
             )
         until = time.monotonic() + _PATIENCE
