@@ -80,7 +80,8 @@ def search_memory(
         list[str] | None,
         typer.Option(
             "--topic",
-            help="With --npc: a topic that it knows about; repeatable.",
+            help="With --npc: a topic that it knows about, beyond its knowledge_scope;"
+            " repeatable.",
             show_default=False,
         ),
     ] = None,
