@@ -18,7 +18,8 @@ memory_app = Commands(
         "What NPCs remember: look at it, search it, decide what is true, import a"
         " world, export, back up, forget a player."
         "\n\nCONFIG is a configuration, whose memory is used. A memory file, or the"
-        " postgresql:// address of a database, may be given in its place."
+        " postgresql:// address of a database, may be given in its place; demo is that"
+        " of glyphoxa demo."
     ),
     no_args_is_help=True,
 )

@@ -19,9 +19,11 @@ from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.tools.naming import nearest
 
 from .common import Model, memory_of, run, run_orderly
+from .starter import tavern
 
 # The campaign of the session `default`, which `play` and `demo` use.
 DEFAULT: Final = "default"
+DEMO: Final = "demo"
 _CONFIGURATIONS: Final = (".yaml", ".yml", ".toml", ".json")
 _SEEN: Final = 500  # entities that are looked through for names
 
@@ -31,8 +33,11 @@ Main = Callable[[Memory, Config], Awaitable[int]]
 def with_memory(where: str, main: Main, *, create: bool = False) -> int:
     """Open the memory of a configuration, or the one at a place, and run ``main``.
 
-    Returns the exit status: 2 if there is no memory, and `create` does not make one.
+    ``demo`` is the configuration of `glyphoxa demo`. Returns the exit status: 2 if
+    there is no memory, and `create` does not make one.
     """
+    if where == DEMO and not Path(where).exists():
+        where = str(tavern())
     if not is_configuration(where):
         return run_orderly(partial(_opened, where, Config(), main, create))
 

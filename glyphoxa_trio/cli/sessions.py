@@ -14,7 +14,8 @@ sessions_app = Commands(
     help=(
         "The sessions that were kept: list them, look at one, export it, end it."
         "\n\nCONFIG is a configuration, whose memory is used. A memory file, or the"
-        " postgresql:// address of a database, may be given in its place."
+        " postgresql:// address of a database, may be given in its place; demo is that"
+        " of glyphoxa demo."
     ),
     no_args_is_help=True,
 )

@@ -110,6 +110,13 @@ def test_without_a_memory_nothing_is_made(path: Path) -> None:
     assert "switched off @ memory.store" in run("memory", "show", off).stderr
 
 
+def test_demo_is_the_memory_of_the_demo(tmp_path: Path) -> None:
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    ran = run("memory", "show", "demo", env=env, cwd=tmp_path)
+    assert "nothing is remembered yet" in ran.stderr
+    assert "tavern-" in ran.stderr
+
+
 def test_search_shows_an_npc_only_what_it_may_know(filled: Path) -> None:
     def found(*words: str) -> list[tuple[str, str]]:
         hits = said("memory", "search", filled, "dragon", *words)["found"]
