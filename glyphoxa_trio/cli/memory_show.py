@@ -155,7 +155,7 @@ def _bytes(place: str) -> int | None:
 
 
 @attrs.frozen(kw_only=True)
-class _Hit:
+class _FoundRow:
     """Something that was found. ``at`` is its time, 0 if that is not known."""
 
     campaign: str
@@ -170,8 +170,8 @@ class _Hit:
         return [self.campaign, self.kind, day(self.at), self.who, self.text]
 
 
-def _entity_hit(campaign: CampaignKey, entity: Entity) -> _Hit:
-    return _Hit(
+def _entity_hit(campaign: CampaignKey, entity: Entity) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind=entity.kind.value,
         id=entity.id,
@@ -182,8 +182,8 @@ def _entity_hit(campaign: CampaignKey, entity: Entity) -> _Hit:
     )
 
 
-def _fact_hit(campaign: CampaignKey, fact: Fact) -> _Hit:
-    return _Hit(
+def _fact_hit(campaign: CampaignKey, fact: Fact) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind="claim" if fact.standing is Standing.CLAIMED else "fact",
         id=str(fact.id),
@@ -194,8 +194,8 @@ def _fact_hit(campaign: CampaignKey, fact: Fact) -> _Hit:
     )
 
 
-def _line_hit(campaign: CampaignKey, found: FoundLine) -> _Hit:
-    return _Hit(
+def _line_hit(campaign: CampaignKey, found: FoundLine) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind="line",
         id=f"{found.session}/{found.n}",
@@ -222,7 +222,7 @@ def search(
     async def main(memory: Memory, config: Config) -> int:
         campaigns = await campaigns_of(memory, campaign, tenant)
         viewer = await viewer_of(memory, config, campaigns, npc, topics)
-        hits: list[_Hit] = []
+        hits: list[_FoundRow] = []
         partial = False
         for key in campaigns:
             entities = await memory.graph.entities(key, viewer, name=query, limit=limit)
