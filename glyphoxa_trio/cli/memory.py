@@ -18,7 +18,8 @@ memory_app = Commands(
         "What NPCs remember: look at it, search it, decide what is true, import a"
         " world, export, back up, forget a player."
         "\n\nCONFIG is a configuration, whose memory is used. A memory file, or the"
-        " postgresql:// address of a database, may be given in its place."
+        " postgresql:// address of a database, may be given in its place; demo is that"
+        " of glyphoxa demo."
     ),
     no_args_is_help=True,
 )
@@ -80,7 +81,8 @@ def search_memory(
         list[str] | None,
         typer.Option(
             "--topic",
-            help="With --npc: a topic that it knows about; repeatable.",
+            help="With --npc: a topic that it knows about, beyond its knowledge_scope;"
+            " repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -241,8 +243,10 @@ def import_world(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object: campaign, tenant, dry_run, how many there are of"
-            " each kind and how many of them are new, skipped (each with where, why).",
+            help="One JSON object: campaign, tenant, dry_run; numbers in entities,"
+            " entities_new, entities_changed, relationships, facts, facts_new; skipped"
+            " (each with where, why). Of an export of a memory also lines and"
+            " evenings.",
         ),
     ] = False,
 ) -> None:

@@ -10,10 +10,12 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.extras import ExtraMissing
 from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.importing.archiving import ALL, all_facts
 from glyphoxa_trio.memory.knowledge import Basis, Entity, Fact, Standing
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
+from glyphoxa_trio.recall.embedding import embedder_of
 
 from .console import say, say_json, wide_console
 from .grids import HELD, Cell, Column, Grid
@@ -106,7 +108,7 @@ def show(where: str, *, as_json: bool) -> int:
     async def main(memory: Memory, config: Config) -> int:
         rows = [await _row(memory, x) for x in await memory.campaigns()]
         size = _bytes(memory.place)
-        model = _model(config)
+        model = await _model(config)
         done, chunks = await memory.index.progress(model) if model else (0, 0)
         if as_json:
             said: dict[str, Any] = {"place": memory.place, "bytes": size}
@@ -133,11 +135,15 @@ def show(where: str, *, as_json: bool) -> int:
     return with_memory(where, main)
 
 
-def _model(config: Config) -> str | None:
-    embeddings = config.memory.embeddings
-    if embeddings is None:
+async def _model(config: Config) -> str | None:
+    """Return the name of the model that embeds; None without one."""
+    if config.memory.embeddings is None:
         return None
-    return embeddings.model or str(embeddings.path)
+    try:
+        async with embedder_of(config.memory.embeddings) as embedder:
+            return embedder.model
+    except (ExtraMissing, ValueError):  # `check` says so
+        return None
 
 
 def _bytes(place: str) -> int | None:
@@ -149,7 +155,7 @@ def _bytes(place: str) -> int | None:
 
 
 @attrs.frozen(kw_only=True)
-class _Hit:
+class _FoundRow:
     """Something that was found. ``at`` is its time, 0 if that is not known."""
 
     campaign: str
@@ -164,8 +170,8 @@ class _Hit:
         return [self.campaign, self.kind, day(self.at), self.who, self.text]
 
 
-def _entity_hit(campaign: CampaignKey, entity: Entity) -> _Hit:
-    return _Hit(
+def _entity_hit(campaign: CampaignKey, entity: Entity) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind=entity.kind.value,
         id=entity.id,
@@ -176,8 +182,8 @@ def _entity_hit(campaign: CampaignKey, entity: Entity) -> _Hit:
     )
 
 
-def _fact_hit(campaign: CampaignKey, fact: Fact) -> _Hit:
-    return _Hit(
+def _fact_hit(campaign: CampaignKey, fact: Fact) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind="claim" if fact.standing is Standing.CLAIMED else "fact",
         id=str(fact.id),
@@ -188,8 +194,8 @@ def _fact_hit(campaign: CampaignKey, fact: Fact) -> _Hit:
     )
 
 
-def _line_hit(campaign: CampaignKey, found: FoundLine) -> _Hit:
-    return _Hit(
+def _line_hit(campaign: CampaignKey, found: FoundLine) -> _FoundRow:
+    return _FoundRow(
         campaign=str(campaign),
         kind="line",
         id=f"{found.session}/{found.n}",
@@ -216,7 +222,7 @@ def search(
     async def main(memory: Memory, config: Config) -> int:
         campaigns = await campaigns_of(memory, campaign, tenant)
         viewer = await viewer_of(memory, config, campaigns, npc, topics)
-        hits: list[_Hit] = []
+        hits: list[_FoundRow] = []
         partial = False
         for key in campaigns:
             entities = await memory.graph.entities(key, viewer, name=query, limit=limit)

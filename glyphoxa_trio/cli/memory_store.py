@@ -7,24 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import trio
-
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.config.memory import Durability
+from glyphoxa_trio.config.memory import OFF, Durability
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.entries import SessionRow
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.knowledge import EntityKind
-from glyphoxa_trio.memory.opening import POSTGRES, open_memory
+from glyphoxa_trio.memory.opening import POSTGRES, exists, open_memory
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
-from glyphoxa_trio.recall.place import place_of
 from glyphoxa_trio.tools.naming import nearest
 
-from .common import Model, run, run_orderly
+from .common import Model, memory_of, run, run_orderly
+from .starter import tavern
 
 # The campaign of the session `default`, which `play` and `demo` use.
 DEFAULT: Final = "default"
+DEMO: Final = "demo"
 _CONFIGURATIONS: Final = (".yaml", ".yml", ".toml", ".json")
 _SEEN: Final = 500  # entities that are looked through for names
 
@@ -34,15 +33,20 @@ Main = Callable[[Memory, Config], Awaitable[int]]
 def with_memory(where: str, main: Main, *, create: bool = False) -> int:
     """Open the memory of a configuration, or the one at a place, and run ``main``.
 
-    Returns the exit status: 2 if there is no memory, and `create` does not make one.
+    ``demo`` is the configuration of `glyphoxa demo`. Returns the exit status: 2 if
+    there is no memory, and `create` does not make one.
     """
+    if where == DEMO and not Path(where).exists():
+        where = str(tavern())
     if not is_configuration(where):
         return run_orderly(partial(_opened, where, Config(), main, create))
 
     async def configured(config: Config) -> int:
-        place = place_of(config, Path(where))
-        if place is None:
-            raise GlyphoxaError("memory is switched off @ memory.store")
+        place = memory_of(config, Path(where))
+        if place == OFF:
+            raise GlyphoxaError(
+                "memory is switched off @ memory.store, or mcp.remember"
+            )
         return await _opened(place, config, main, create)
 
     return run(configured, Path(where), Model(), starts=False)
@@ -56,8 +60,7 @@ def is_configuration(where: str) -> bool:
 
 
 async def _opened(place: str, config: Config, main: Main, create: bool) -> int:
-    is_there = create or place.startswith(POSTGRES) or await trio.Path(place).exists()
-    if not is_there:
+    if not create and not exists(place):
         raise GlyphoxaError(f"nothing is remembered yet: there is no {place}")
     durable = config.memory.durability is Durability.FULL
     async with open_memory(place, durable=durable) as memory:
@@ -130,7 +133,8 @@ async def viewer_of(
     """
     if npc is None:
         return GAME_MASTER
-    names = {x.name for x in config.npcs}
+    configured = {x.name: x.knowledge_scope for x in config.npcs}
+    names = set(configured)
     for campaign in campaigns:
         entities = await memory.graph.entities(
             campaign, GAME_MASTER, kind=EntityKind.NPC, limit=_SEEN
@@ -145,7 +149,7 @@ async def viewer_of(
         (name,) = begun
     if name is None:
         raise unknown("NPC", npc, names)
-    return Viewer(name, frozenset(topics))
+    return Viewer(name, frozenset((*topics, *configured.get(name, ()))))
 
 
 async def session_of(memory: Memory, name: str, tenant: str | None) -> SessionRow:

@@ -14,7 +14,8 @@ sessions_app = Commands(
     help=(
         "The sessions that were kept: list them, look at one, export it, end it."
         "\n\nCONFIG is a configuration, whose memory is used. A memory file, or the"
-        " postgresql:// address of a database, may be given in its place."
+        " postgresql:// address of a database, may be given in its place; demo is that"
+        " of glyphoxa demo."
     ),
     no_args_is_help=True,
 )
@@ -56,9 +57,9 @@ def show_kept(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object: as one of list, and evenings (id, session, began,"
-            " ended, summary), last_lines (n, at, speaker, to, heard_by, evening,"
-            " text).",
+            help="One JSON object: tenant, session, campaign, holder, lines, last_at,"
+            " ended, state, evenings (id, session, began, ended, summary), last_lines"
+            " (n, at, speaker, to, heard_by, evening, text).",
         ),
     ] = False,
 ) -> None:

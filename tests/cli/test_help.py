@@ -37,6 +37,20 @@ TEACHES = {
     ("measurements",): ["list", "forget"],
     ("measurements", "list"): ["tool_error", "censored"],
     ("measurements", "forget"): ["--all", "'clock.*'", "started again", "Exit status"],
+    ("memory",): ["import", "forget", "postgresql://", "memory file"],
+    ("memory", "show"): ["campaigns"],
+    ("memory", "search"): ["--npc", "game master", "Exit status: 0"],
+    ("memory", "review"): ["--accept", "claim", "Exit status: 0"],
+    ("memory", "reveal"): ["number of a fact", "Exit status: 0"],
+    ("memory", "import"): ["Foundry", "Roll20", "--dry-run", "or none", "--public"],
+    ("memory", "export"): ["-o", "secrets", "memory import"],
+    ("memory", "backup"): ["in use", "pg_dump"],
+    ("memory", "forget"): ["id, not the name", "Backups", "--yes", "Exit status: 0"],
+    ("sessions",): ["list", "show", "export", "end"],
+    ("sessions", "list"): ["open"],
+    ("sessions", "show"): ["--lines", "evenings"],
+    ("sessions", "export"): ["memory import"],
+    ("sessions", "end"): ["lines are kept", "Exit status: 0"],
     ("mcp",): [".mcp.json", "repository", "add", "list", "remove", "test"],
     ("mcp", "add"): ["--url", "--header", "--env", "--replace", " -- npx -y", "${VAR}"],
     ("mcp", "list"): ["--config", "Nothing is started"],
@@ -64,6 +78,8 @@ def test_every_verb_is_listed_with_one_line() -> None:
         "leaderboard",
         "telemetry",
         "measurements",
+        "memory",
+        "sessions",
     ]
     for verb in verbs:
         (line,) = [x for x in helped.stdout.splitlines() if x.startswith(f"│ {verb} ")]
@@ -107,6 +123,8 @@ def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
         (["mcp", "ad", "x"], "No such command 'ad'"),
         (["mcp", "add"], "Missing argument 'NAME'"),
         (["status", "--pid", "x"], "--pid"),
+        (["memory", "serch", "x"], "No such command 'serch'"),
+        (["sessions", "end", "x.yaml"], "Missing argument 'ID'"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

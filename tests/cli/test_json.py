@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import typer
 
+import trio
+
 from glyphoxa_trio.cli.app import app
 
 from .support import run, seer, written
+from .test_memory import fill
 
 # Commands without it, and why.
 WITHOUT = {
@@ -22,6 +25,8 @@ WITHOUT = {
     "serve": "speaks MCP, each of its servers",
     "init": "writes files",
     "schema": "writes JSON anyway",
+    "memory export": "writes JSON anyway",
+    "sessions export": "writes JSON anyway",
     "mcp add": "writes a file",
     "mcp remove": "writes a file",
     "mcp trust": "asks",
@@ -63,6 +68,7 @@ def path(tmp_path: Path) -> Path:
             "state_dir": str(tmp_path / "state"),
         },
         calibration={"at_start": False},
+        memory={"store": "kept.db"},
     )
 
 
@@ -98,6 +104,31 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
     "telemetry": (["PATH"], {"enabled", "interval_ms", "to", "report"}),
     "measurements list": (["PATH"], {"measurements"}),
     "measurements forget": (["PATH", "--all"], {"forgotten", "samples"}),
+    "memory show": (["PATH"], {"place", "bytes", "campaigns", "embeddings"}),
+    "memory search": (["PATH", "dragon"], {"query", "partial", "found"}),
+    "memory review": (["PATH"], {"facts"}),
+    "memory reveal": (["PATH", "smaug"], {"campaign", "revealed"}),
+    "memory import": (
+        ["PATH", "WORLD"],
+        {
+            *("campaign", "tenant", "dry_run", "entities", "entities_new"),
+            *("entities_changed", "relationships", "facts", "facts_new", "skipped"),
+        },
+    ),
+    "memory backup": (["PATH", "COPY"], {"place", "backup", "bytes"}),
+    "memory forget": (
+        ["PATH", "p1", "--yes"],
+        {"player", "removed", "open_sessions"},
+    ),
+    "sessions list": (["PATH"], {"sessions"}),
+    "sessions show": (
+        ["PATH", "table"],
+        {
+            *("tenant", "session", "campaign", "holder", "lines", "last_at", "ended"),
+            *("state", "evenings", "last_lines"),
+        },
+    ),
+    "sessions end": (["PATH", "table"], {"session", "ended", "before"}),
     "mcp list": (["--config", "PATH"], {"servers"}),
     "mcp test": (
         ["seer", "whisper", "--config", "PATH"],
@@ -113,7 +144,12 @@ def test_the_output_parses_and_has_the_keys_that_help_names(
     words, keys = SHAPES[command]
     if command.startswith("measurements"):
         assert run("calibrate", path, "dice.roll").returncode == 0
-    given = [str(path) if word == "PATH" else word for word in words]
+    if command.startswith(("memory", "sessions")):
+        trio.run(fill, str(path.parent / "kept.db"))
+        (path.parent / "world.yaml").write_text("entities: [{name: Tower}]")
+    places = {"PATH": path}
+    places |= {"WORLD": path.parent / "world.yaml", "COPY": path.parent / "copy.db"}
+    given = [str(places.get(word, word)) for word in words]
     done = run(*command.split(), *given, "--json")
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout

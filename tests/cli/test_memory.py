@@ -35,7 +35,8 @@ def path(tmp_path: Path) -> Path:
     return written(tmp_path, memory={"store": "kept.db", "campaign": "nights"})
 
 
-async def _fill(place: str) -> None:
+async def fill(place: str) -> None:
+    """A campaign of one session, whose facts wait, are claimed or secret."""
     async with open_memory(place) as memory:
         claim = await memory.journal.claim("", "table", KEY)
         evening = await memory.transcripts.begin_evening(claim, 100_000)
@@ -73,7 +74,7 @@ async def _fill(place: str) -> None:
 
 @pytest.fixture
 def filled(path: Path) -> Path:
-    trio.run(_fill, str(path.parent / "kept.db"))
+    trio.run(fill, str(path.parent / "kept.db"))
     return path
 
 
@@ -107,6 +108,13 @@ def test_without_a_memory_nothing_is_made(path: Path) -> None:
     assert not (path.parent / "kept.db").exists()
     off = written(path.parent, memory={"store": "off"})
     assert "switched off @ memory.store" in run("memory", "show", off).stderr
+
+
+def test_demo_is_the_memory_of_the_demo(tmp_path: Path) -> None:
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    ran = run("memory", "show", "demo", env=env, cwd=tmp_path)
+    assert "nothing is remembered yet" in ran.stderr
+    assert "tavern-" in ran.stderr
 
 
 def test_search_shows_an_npc_only_what_it_may_know(filled: Path) -> None:
@@ -310,7 +318,7 @@ def test_a_file_that_is_no_memory_is_refused_and_stays(
     elif content:
         kept.write_bytes(content)
     else:
-        trio.run(_fill, str(kept))
+        trio.run(fill, str(kept))
         with sqlite3.connect(kept) as newer:
             newer.execute("pragma user_version = 99")
     before = kept.read_bytes()

@@ -14,7 +14,7 @@ import trio
 from glyphoxa_trio.memory.opening import open_memory
 
 from .support import environment, run, written
-from .test_memory import KEY, _fill, said
+from .test_memory import KEY, fill, said
 
 HOLD = """
 import sys, trio
@@ -34,7 +34,7 @@ trio.run(main)
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
-    trio.run(_fill, str(tmp_path / "kept.db"))
+    trio.run(fill, str(tmp_path / "kept.db"))
     return written(tmp_path, memory={"store": "kept.db"})
 
 

@@ -59,6 +59,12 @@ _SPELT_OUT: Final = {
         "glyphoxa mcp test till",
         "glyphoxa mcp remove till",
     ),
+    "glyphoxa memory import CONFIG FILE…": (
+        "glyphoxa memory import CONFIG docs/examples/world.yaml",
+        "glyphoxa memory show CONFIG",
+        "glyphoxa memory search CONFIG dragon",
+        "glyphoxa memory review CONFIG",
+    ),
     "glyphoxa mcp approve TOOL": ("glyphoxa mcp approve ledger.open_tab",),
     # An evening to look at has to be there.
     "glyphoxa replay FILE": (

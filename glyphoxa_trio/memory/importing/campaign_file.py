@@ -53,7 +53,7 @@ _KEYS: Final = frozenset(("campaign", "entities", "relationships", "facts"))
 
 
 @attrs.frozen(kw_only=True)
-class _Known:
+class _KnownTo:
     known_to: tuple[Text, ...] | None = None
     topics: tuple[Text, ...] = ()
     secret: bool = False
@@ -65,13 +65,13 @@ class _Known:
 
 
 @attrs.frozen(kw_only=True)
-class _FactEntry(_Known):
+class _FactEntry(_KnownTo):
     text: Text
     about: tuple[Text, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
-class _EntityEntry(_Known):
+class _EntityEntry(_KnownTo):
     name: Text
     kind: EntityKind = EntityKind.LORE
     id: Text | None = None
@@ -82,7 +82,7 @@ class _EntityEntry(_Known):
 
 
 @attrs.frozen(kw_only=True)
-class _RelationshipEntry(_Known):
+class _RelationshipEntry(_KnownTo):
     source: Text
     type: Text
     target: Text

@@ -31,7 +31,7 @@ from .prose import beginning, pieces
 
 
 @attrs.frozen(kw_only=True)
-class _Item:
+class _Draft:
     """``own`` is the id that the file itself states; "" if it states none."""
 
     key: str
@@ -40,7 +40,7 @@ class _Item:
 
 
 @attrs.frozen(kw_only=True)
-class _Link:
+class _LinkDraft:
     """``strict``: one whose target does not exist is an error."""
 
     source: str
@@ -55,7 +55,7 @@ class _Link:
 
 
 @attrs.frozen(kw_only=True)
-class _Saying:
+class _FactDraft:
     text: str
     about: Sequence[str]
     reach: Reach
@@ -74,10 +74,10 @@ class Drafts:
     open: bool = False
     by: str = attrs.field(default="", init=False)
     campaign: str = attrs.field(default="", init=False)
-    _items: dict[str, _Item] = attrs.field(factory=dict, init=False)
+    _items: dict[str, _Draft] = attrs.field(factory=dict, init=False)
     _also: dict[str, str] = attrs.field(factory=dict, init=False)
-    _links: list[_Link] = attrs.field(factory=list, init=False)
-    _sayings: list[_Saying] = attrs.field(factory=list, init=False)
+    _links: list[_LinkDraft] = attrs.field(factory=list, init=False)
+    _sayings: list[_FactDraft] = attrs.field(factory=list, init=False)
     _skipped: dict[Skipped, None] = attrs.field(factory=dict, init=False)
 
     def begin(self, by: str) -> None:
@@ -121,7 +121,7 @@ class Drafts:
         other = dict.fromkeys(
             " ".join(harmless(x).split())[:MOST_NAME] for x in aliases
         )
-        self._items[key] = _Item(
+        self._items[key] = _Draft(
             key=key,
             own=own,
             entity=Entity(
@@ -161,7 +161,7 @@ class Drafts:
           strict: a target that does not exist refuses the import.
         """
         self._links.append(
-            _Link(
+            _LinkDraft(
                 source=source,
                 type=type_,
                 target=target,
@@ -184,7 +184,7 @@ class Drafts:
                     f"{self.by}: there are more than {MOST_FACTS} facts"
                 )
             self._sayings.append(
-                _Saying(
+                _FactDraft(
                     text=piece,
                     about=about,
                     reach=self._as_open(reach),
@@ -263,7 +263,9 @@ class Drafts:
                 raise ImportRefused(f"{error} @ {one.by}{one.where}") from None
         return edges
 
-    def _end(self, names: EntityNames, link: _Link, key: str, label: str) -> str | None:
+    def _end(
+        self, names: EntityNames, link: _LinkDraft, key: str, label: str
+    ) -> str | None:
         found = names.find(key, label)
         if found is None and link.strict:
             raise ImportRefused(f"{names.missing(key)} @ {link.by}{link.where}")

@@ -71,7 +71,7 @@ def plain(html: str) -> PlainPage:
     Raises:
       ValueError: it is nested too deeply.
     """
-    parser = _Parser()
+    parser = _PageParser()
     text = _DECLARATION.sub("", _without_comments(html[:MOST_HTML]))
     parser.feed(_NO_TAG.sub("&lt;", text))
     parser.close()
@@ -95,7 +95,7 @@ def _without_comments(html: str) -> str:
     return "".join([*kept, html[at:]])
 
 
-class _Parser(HTMLParser):
+class _PageParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.passages: list[Passage] = []
