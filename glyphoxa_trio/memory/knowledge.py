@@ -187,9 +187,9 @@ class Neighbour:
 class Identity:
     """An identity snapshot: an entity, and what the viewer knows around it.
 
-    ``neighbours`` are sorted by depth; inside of one, by the entity they were reached
-    from, first the relationships that it is the source of, by type. ``more``: there are
-    neighbours that were left out.
+    ``neighbours`` are sorted by depth; inside of one, first those at the targets of
+    relationships, then those at the sources; then by the entity that they were reached
+    from, and by type. ``more``: there are neighbours that were left out.
     """
 
     entity: Entity

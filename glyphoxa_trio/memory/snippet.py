@@ -38,9 +38,11 @@ def snippet(text: str, words: Collection[str]) -> str:
     return head + text[start : end if space < 0 else space].rstrip() + "…"
 
 
-def has_any(text: str, words: Collection[str]) -> bool:
-    """Return True if one of these words is in the text."""
-    return not set(words_of(text)).isdisjoint(words)
+def snippet_of_line(text: str, corrected: str, words: Collection[str]) -> str:
+    """Return a snippet of a line, or of its correction if only that has the words."""
+    if corrected and set(words_of(text)).isdisjoint(words):
+        return snippet(corrected, words)
+    return snippet(text, words)
 
 
 def _hit(text: str, words: Collection[str]) -> int | None:

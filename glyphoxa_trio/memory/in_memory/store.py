@@ -39,6 +39,7 @@ from glyphoxa_trio.memory.entries import (
     KeptEntry,
     Line,
     SessionRow,
+    check_heard,
 )
 from glyphoxa_trio.memory.errors import (
     Fenced,
@@ -63,6 +64,7 @@ from glyphoxa_trio.memory.knowledge import (
 from glyphoxa_trio.memory.passages import in_passage, passages
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
 from glyphoxa_trio.memory.similarity import unit
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
 from glyphoxa_trio.memory.words import (
     MOST_QUERY,
@@ -254,7 +256,9 @@ class _Transcripts:
         for line, words in seen:
             if score := relevance(words, lines_with):
                 score += set(words).issuperset(every)
-                found.append(attrs.evolve(line, score=score))
+                said = line.line
+                shown = snippet_of_line(said.text, said.corrected, telling)
+                found.append(attrs.evolve(line, score=score, snippet=shown))
         found.sort(key=lambda x: (-x.score, -x.at, x.session, -x.n))
         return FoundLines(lines=tuple(found[: max(0, limit)]))
 
@@ -296,7 +300,7 @@ class _Transcripts:
                     n=kept.n,
                     at=kept.entry.at,
                     line=line,
-                    snippet=line.text,
+                    snippet=snippet(line.text, ()),
                 )
 
     async def evenings(
@@ -345,6 +349,7 @@ class _Transcripts:
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
+        check_heard(reach)
         self.rows.evening(campaign, evening).summaries[reach] = text
 
 
@@ -592,22 +597,24 @@ class _Graph:
         ]
         at, seen, found = [start.id], {start.id}, list[Neighbour]()
         for step in range(1, depth + 1):
+            outgoing = [x for x in edges if x.source in at]
+            incoming = [x for x in edges if x.target in at and x.source not in at]
+            outgoing.sort(
+                key=lambda x: (at.index(x.source), x.type, places.index(x.target))
+            )
+            incoming.sort(
+                key=lambda x: (at.index(x.target), x.type, places.index(x.source))
+            )
             following: list[str] = []
-            for here in at:
-                outgoing = [x for x in edges if x.source == here]
-                incoming = [x for x in edges if x.target == here != x.source]
-                outgoing.sort(key=lambda x: (x.type, places.index(x.target)))
-                incoming.sort(key=lambda x: (x.type, places.index(x.source)))
-                for one in (*outgoing, *incoming):
-                    end = one.target if one.source == here else one.source
-                    other = self.rows.entities[campaign, end]
-                    if other.reach.reaches(viewer):
-                        edges.remove(one)  # each is found once
-                        new = Neighbour(relationship=one, entity=other, depth=step)
-                        found.append(new)
-                        if end not in seen:
-                            following.append(end)
-                            seen.add(end)
+            for one in (*outgoing, *incoming):
+                end = one.target if one.source in at else one.source
+                other = self.rows.entities[campaign, end]
+                if other.reach.reaches(viewer):
+                    edges.remove(one)  # each is found once
+                    found.append(Neighbour(relationship=one, entity=other, depth=step))
+                    if end not in seen:
+                        following.append(end)
+                        seen.add(end)
             at = following
         facts = await self.facts(campaign, viewer, about=(start.id,), limit=MOST_FACTS)
         return Identity(
@@ -767,6 +774,8 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(self, tenant: str, player: str) -> Forgotten:
+        if not player:
+            return Forgotten()  # lines of NPCs have no player
         return await self._forget(
             tenant,
             lambda kept: (

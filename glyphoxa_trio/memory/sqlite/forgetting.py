@@ -144,9 +144,10 @@ async def _scrub(pool: SqlitePool) -> None:
     await pool.write(_merge_indexes)
     await pool.alone(_write_anew)
     with trio.move_on_after(_PATIENCE):
-        while not await pool.alone(_empty_log):
+        while True:
+            if await pool.alone(_empty_log):
+                return
             await trio.sleep(_PAUSE)
-        return
     raise MemoryUnavailable(
         f"{pool.path}: the lines were removed, but another program is reading an older"
         " state, so that they are still in the log beside the file: try again later"

@@ -12,7 +12,7 @@ what others heard is never read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import apsw
@@ -21,7 +21,7 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Line
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
-from glyphoxa_trio.memory.snippet import has_any, snippet
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import words_in_line
 
@@ -63,18 +63,19 @@ def search(
         return FoundLines()
     every, telling = words
     most = max(_CANDIDATES, 2 * limit)
-    campaign = sight.campaign
-    query = query_of(campaign, every, every=True)
+    query = query_of(sight.campaign, every, every=True)
     whole, partial = _candidates(connection, query, heard, most)
+    lines_with = {
+        word: _counted(connection, query_of(sight.campaign, (word,)), heard)
+        for word in telling
+    }
     others = list[int]()
     if len(whole) < limit:
         # Those with all words are among them.
-        query = query_of(campaign, telling, every=False)
+        rarest = _rarest(lines_with)
+        query = query_of(sight.campaign, rarest)
         others, partial = _candidates(connection, query, heard, most)
-    lines_with = {
-        word: _counted(connection, query_of(campaign, (word,), every=True), heard)
-        for word in telling
-    }
+        partial = partial or len(rarest) < len(telling)
     having_all = frozenset(whole)
     found = []
     for line in _lines(connection, having_all.union(others)):
@@ -122,14 +123,16 @@ def recent(
 
 
 @attrs.frozen
-class _Heard:
+class _OnlyHeard:
     """A condition on the rowid of the index: what was heard, and its values."""
 
     condition: str
     values: tuple[Any, ...]
 
 
-def _heard(connection: apsw.Connection, sight: Sight, evening: str) -> _Heard | None:
+def _heard(
+    connection: apsw.Connection, sight: Sight, evening: str
+) -> _OnlyHeard | None:
     """Return the condition for a viewer; None if nothing can fulfil it."""
     condition, values = "true", tuple[Any, ...]()
     if sight.viewer.npc is not None:
@@ -137,27 +140,26 @@ def _heard(connection: apsw.Connection, sight: Sight, evening: str) -> _Heard | 
         condition = f"(rowid & {MOST_AUDIENCES}) in (select value from json_each(?))"
         values = (json.dumps(numbers),)
     if not evening:
-        return _Heard(condition, values)
-    audiences = json.dumps(sight.audiences)
-    row: tuple[int | None, int, int] = connection.execute(
-        """select evening, min(line.id), max(line.id)
-        from json_each(?) join line on line.campaign = ? and line.audience = value
-        where evening = (select id from evening where campaign = ? and name = ?)""",
-        (audiences, sight.campaign, sight.campaign, plain(evening)),
+        return _OnlyHeard(condition, values)
+    id_: int | None = connection.execute(
+        "select id from evening where campaign = ? and name = ?",
+        (sight.campaign, plain(evening)),
     ).get
-    id_, first, last = row
-    if id_ is None:
+    those = """from line where campaign = ? and evening = ?
+        and audience in (select value from json_each(?))"""
+    which = sight.campaign, id_, json.dumps(sight.audiences)
+    first, last = connection.execute(f"select min(id), max(id) {those}", which).get
+    if first is None:
         return None
     # Lines of other evenings may have been written between the first and the last.
-    condition += f""" and rowid between ? and ? and (rowid >> {BITS}) in (
-        select id from line where campaign = ? and evening = ?
-        and audience in (select value from json_each(?)))"""
+    condition += f" and rowid between ? and ? and (rowid >> {BITS}) in"
+    condition += f" (select id {those})"
     span = first << BITS, last << BITS | MOST_AUDIENCES
-    return _Heard(condition, (*values, *span, sight.campaign, id_, audiences))
+    return _OnlyHeard(condition, (*values, *span, *which))
 
 
 def _candidates(
-    connection: apsw.Connection, query: str, heard: _Heard, limit: int
+    connection: apsw.Connection, query: str, heard: _OnlyHeard, limit: int
 ) -> tuple[list[int], bool]:
     """Return the best lines by the index's measure, and True if too many match."""
     beyond: int | None = connection.execute(
@@ -175,7 +177,7 @@ def _candidates(
     return [row >> BITS for row, _ in rows], beyond is not None
 
 
-def _counted(connection: apsw.Connection, query: str, heard: _Heard) -> int:
+def _counted(connection: apsw.Connection, query: str, heard: _OnlyHeard) -> int:
     counted: int = connection.execute(
         f"""select count(*) from (
             select 1 from line_words(?) where {heard.condition} limit {MOST_COUNTED}
@@ -185,8 +187,22 @@ def _counted(connection: apsw.Connection, query: str, heard: _Heard) -> int:
     return counted
 
 
+def _rarest(lines_with: Mapping[str, int]) -> list[str]:
+    """Return the words that are searched for: not more than reach `MOST_RANKED`.
+
+    Each costs time for each match, and the frequent words tell the least.
+    """
+    kept, matches = list[str](), 0
+    for word in sorted(lines_with, key=lambda x: lines_with[x]):
+        if matches >= MOST_RANKED:
+            break
+        kept.append(word)
+        matches += lines_with[word]
+    return kept
+
+
 @attrs.frozen
-class _Row:
+class _LineRow:
     """A line as it is read, in the order of `_LINE`."""
 
     id: int
@@ -203,8 +219,6 @@ class _Row:
     evening: str | None
 
     def found(self, score: float = 0.0, words: Sequence[str] = ()) -> FoundLine:
-        only_corrected = bool(self.corrected) and not has_any(self.text, words)
-        shown = self.corrected if words and only_corrected else self.text
         return FoundLine(
             session=self.session,
             n=self.n,
@@ -219,14 +233,16 @@ class _Row:
                 seconds=self.seconds,
                 evening=self.evening or "",
             ),
-            snippet=snippet(shown, words),
+            snippet=snippet_of_line(self.text, self.corrected, words)
+            if words
+            else snippet(self.text, ()),
             score=score,
         )
 
 
-def _lines(connection: apsw.Connection, ids: Iterable[int]) -> list[_Row]:
+def _lines(connection: apsw.Connection, ids: Iterable[int]) -> list[_LineRow]:
     rows = connection.execute(
         f"select {_LINE} where line.id in (select value from json_each(?))",
         (json.dumps(list(ids)),),
     )
-    return [_Row(*row) for row in rows]
+    return [_LineRow(*row) for row in rows]

@@ -147,21 +147,20 @@ def _around(
     step = 0
     while at and step < depth:
         step += 1
-        following = []
-        for here in at:
-            for row in reading.edges(here):
-                edge = row[1:4]
-                if edge in walked:
-                    continue
-                if len(found) == MOST_NEIGHBOURS:
-                    return found, True
-                walked.add(edge)
-                _, source, target = edge
-                end = target if source == here else source
-                found.append((end, row, step))
-                if end not in seen:
-                    seen.add(end)
-                    following.append(end)
+        here, following = set(at), []
+        for row in reading.edges(at):
+            edge = row[1:4]
+            if edge in walked:
+                continue
+            if len(found) == MOST_NEIGHBOURS:
+                return found, True
+            walked.add(edge)
+            _, source, target = edge
+            end = target if source in here else source
+            found.append((end, row, step))
+            if end not in seen:
+                seen.add(end)
+                following.append(end)
         at = following
     return found, False
 
@@ -285,9 +284,9 @@ def names_of(connection: apsw.Connection, key: CampaignKey) -> tuple[Named, ...]
             name=name,
             entity=slug,
             kind=EntityKind(kind),
-            reach=reading.reach(audience, topics, secret),
+            reach=reading.reach(tuple(known)),
         )
-        for name, slug, kind, audience, topics, secret in connection.execute(
+        for name, slug, kind, *known in connection.execute(
             "select name.name, slug, kind, audience, topics, secret"
             " from entity cross join name on name.entity = entity.id"
             " where entity.campaign = ? order by entity.id, place",

@@ -26,6 +26,13 @@ from .knowledge_columns import ENTITY, FACT, KNOWN, listed
 _EDGE: Final = ", ".join(
     f"relationship.{x}" for x in ("attributes", "type", "source", "target", *KNOWN)
 )
+_KINDS: Final = {x.value: x for x in EntityKind}
+_BASES: Final = {x.value: x for x in Basis}
+
+
+def _attributes(data: str) -> dict[str, Any]:
+    found: dict[str, Any] = {} if data == "{}" else json.loads(data)
+    return found
 
 
 @attrs.define(eq=False)
@@ -37,32 +44,33 @@ class Reading:
 
     connection: apsw.Connection
     sight: Sight
-    _members: dict[int, str | None] = attrs.field(factory=dict, init=False)
-    _known: dict[tuple[Any, ...], tuple[Reach, Provenance]] = attrs.field(
-        factory=dict, init=False
-    )
+    _reaches: dict[tuple[Any, ...], Reach] = attrs.field(factory=dict, init=False)
+    _told: dict[tuple[Any, ...], Provenance] = attrs.field(factory=dict, init=False)
 
-    def reach(self, audience: int, topics: str, secret: int) -> Reach:
-        if audience not in self._members:
-            self._members[audience] = self.connection.execute(
+    def reach(self, columns: tuple[Any, ...]) -> Reach:
+        """Return a reach from the columns ``audience``, ``topics`` and ``secret``."""
+        found = self._reaches.get(columns)
+        if found is None:
+            audience, topics, secret = columns
+            members = self.connection.execute(
                 "select members from audience where id = ?", (audience,)
             ).get
-        return reach_of(self._members[audience], topics, secret)
+            found = self._reaches[columns] = reach_of(members, topics, secret)
+        return found
 
-    def _told(self, columns: tuple[Any, ...]) -> tuple[Reach, Provenance]:
-        found = self._known.get(columns)
+    def _provenance(self, columns: tuple[Any, ...]) -> Provenance:
+        found = self._told.get(columns)
         if found is None:
-            basis, at, evening, player, by, confidence, confirmed = columns[3:]
-            told = Provenance(
-                basis=Basis(basis),
+            basis, at, evening, player, by, confidence, confirmed = columns
+            found = self._told[columns] = Provenance(
+                basis=_BASES[basis],
                 at=at,
                 evening=evening,
                 player=player,
                 by=by,
                 confidence=confidence,
-                confirmed=bool(confirmed),
+                confirmed=confirmed != 0,
             )
-            found = self._known[columns] = self.reach(*columns[:3]), told
         return found
 
     def entities(self, ids: Sequence[int]) -> dict[int, Entity]:
@@ -77,56 +85,61 @@ class Reading:
         ):
             aliases.setdefault(id_, []).append(name)
         found = {}
-        for id_, _, slug, kind, name, summary, data, *known in self.connection.execute(
+        for row in self.connection.execute(
             f"select entity.id, {', '.join(f'entity.{x}' for x in ENTITY)}"
             " from json_each(?) as wanted"
             " cross join entity on entity.id = wanted.value",
             (rows,),
         ):
-            reach, told = self._told(tuple(known))
+            id_, _, slug, kind, name, summary, data = row[:7]
             found[id_] = Entity(
                 id=slug,
-                kind=EntityKind(kind),
+                kind=_KINDS[kind],
                 name=name,
                 aliases=tuple(aliases.get(id_, ())),
                 summary=summary,
-                attributes=json.loads(data),
-                reach=reach,
-                provenance=told,
+                attributes=_attributes(data),
+                reach=self.reach(row[7:10]),
+                provenance=self._provenance(row[10:]),
             )
         return {id_: found[id_] for id_ in ids}
 
-    def edges(self, entity: int) -> Iterable[tuple[Any, ...]]:
-        """Yield the relationships of an entity whose ends the viewer may see: as rows
-        of attributes, type, source, target and what else is known, outgoing first."""
-        yield from self._edges("source", "target", "", entity)
-        yield from self._edges("target", "source", " and source <> target", entity)
+    def edges(self, entities: Sequence[int]) -> Iterable[tuple[Any, ...]]:
+        """Yield the relationships of entities whose ends the viewer may see.
+
+        As rows of attributes, type, source, target and what else is known; first those
+        that the entities are the sources of. In the order of the entities, and for each
+        by type and by the entity at the other end.
+        """
+        yield from self._edges("source", "target", entities)
+        yield from self._edges("target", "source", entities)
 
     def _edges(
-        self, here: str, there: str, also: str, entity: int
+        self, here: str, there: str, entities: Sequence[int]
     ) -> Iterable[tuple[Any, ...]]:
         edge, values = self.sight.where("relationship.")
         end, more = self.sight.where("entity.")
+        # Loops in this order, and indexes that are sorted so: with `order by`, SQLite
+        # would read all of them before the first, although few may be needed.
         return self.connection.execute(
-            f"select {_EDGE} from relationship"
+            f"select {_EDGE} from json_each(?) as wanted"
+            f" cross join relationship on relationship.{here} = wanted.value"
             f" cross join entity on entity.id = relationship.{there}"
-            f" where relationship.{here} = ?{also} and {edge} and {end}"
-            f" order by relationship.type, relationship.{there}",
-            (entity, *values, *more),
+            f" where {edge} and {end}",
+            (listed(entities), *values, *more),
         )
 
     def relationship(
         self, row: tuple[Any, ...], entities: dict[int, Entity]
     ) -> Relationship:
-        data, type_, source, target, *known = row
-        reach, told = self._told(tuple(known))
+        data, type_, source, target = row[:4]
         return Relationship(
             source=entities[source].id,
             type=type_,
             target=entities[target].id,
-            attributes=json.loads(data),
-            reach=reach,
-            provenance=told,
+            attributes=_attributes(data),
+            reach=self.reach(row[4:7]),
+            provenance=self._provenance(row[7:]),
         )
 
     def facts(self, ids: Sequence[int]) -> tuple[Fact, ...]:
@@ -154,19 +167,19 @@ class Reading:
         ):
             lines.setdefault(id_, []).append((session, n))
         found = {}
-        for id_, _, text, standing, *known in self.connection.execute(
+        for row in self.connection.execute(
             f"select fact.id, {', '.join(f'fact.{x}' for x in FACT)}"
             " from json_each(?) as wanted cross join fact on fact.id = wanted.value",
             (rows,),
         ):
-            reach, told = self._told(tuple(known))
+            id_, _, text, standing = row[:4]
             found[id_] = Fact(
                 id=id_,
                 text=text,
                 about=tuple(about.get(id_, ())),
                 standing=Standing(standing),
-                reach=reach,
-                provenance=told,
+                reach=self.reach(row[4:7]),
+                provenance=self._provenance(row[7:]),
                 lines=tuple(lines.get(id_, ())),
             )
         return tuple(found[id_] for id_ in ids)

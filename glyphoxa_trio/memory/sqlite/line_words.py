@@ -1,9 +1,9 @@
 """The full-text index of lines: what is written into it, and queries for it.
 
-The table ``line_words`` holds words as `words_in_line` makes them, so that a search finds
-the same as everywhere else. Each word begins with the number of its campaign: a query
-never reads what is said in another one. "The dragon!", said in campaign 5, becomes
-"5zthe 5zdragon" (the number is hexadecimal, and "z" ends it).
+The table ``line_words`` holds words as `words_in_line` makes them, so that a search
+finds the same as everywhere else. Each word begins with the number of its campaign: a
+query never reads what is said in another one. "The dragon!", said in campaign 5,
+becomes "5zthe 5zdragon" (the number is hexadecimal, and "z" ends it).
 
 The rowid of a line in it is not the line's id, but contains it, and the audience::
 
@@ -42,15 +42,17 @@ def add_words(
     corrected: str = "",
 ) -> None:
     """Index a line, inside the transaction that adds it to the table ``line``."""
-    words = (f"{campaign:x}z{word}" for word in words_in_line(text, corrected))
+    words = words_in_line(text, corrected)
+    prefix = f"{campaign:x}z"
+    marked = prefix + f" {prefix}".join(words) if words else ""
     connection.execute(
         "insert into line_words (rowid, words) values (?, ?)",
-        (row_of(line, audience), " ".join(words)),
+        (row_of(line, audience), marked),
     )
 
 
-def query_of(campaign: int, words: Iterable[str], *, every: bool) -> str:
-    """Return a query for lines with all of these words, or with one of them at least.
+def query_of(campaign: int, words: Iterable[str], *, every: bool = False) -> str:
+    """Return a query for lines with one of these words at least, or with every one.
 
     Words have no character in them that is syntax.
     """

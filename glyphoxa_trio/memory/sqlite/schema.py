@@ -123,7 +123,6 @@ SCHEMA: Final = Schema(
         create index line_when on line (campaign, audience, at);
         create index line_in on line (session, audience, at);
         create index line_of on line (campaign, audience, evening, at);
-        create index line_by on line (player) where player <> '';
         -- The words of lines; `line_words` of the package writes and reads it.
         create virtual table line_words using fts5 (
             words, content='', contentless_delete=1, tokenize='ascii'
@@ -261,15 +260,12 @@ SCHEMA: Final = Schema(
         create index source_fact on source (fact);
         create index source_chunk on source (chunk);
 
-        -- Lines that are in no chunk, or no longer, are cut.
+        -- Lines that are in no chunk any more are cut again. `appending` does the same
+        -- for new ones.
         create trigger chunk_removed after delete on chunk
         when old.evening is not null
         begin
             update evening set whole = 0 where id = old.evening and whole;
-        end;
-        create trigger line_added after insert on line
-        begin
-            update evening set whole = 0 where id = new.evening and whole;
         end;
         """,
     ),

@@ -10,7 +10,7 @@ import apsw
 import attrs
 
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
-from glyphoxa_trio.memory.entries import Claim, Evening
+from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
 from glyphoxa_trio.memory.words import evening_name, words_in_query
@@ -112,6 +112,7 @@ class SqliteTranscripts:
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
         """Set the summary of an evening; one of the same reach is replaced."""
+        check_heard(reach)
         await self._pool.write(_set_summary, campaign, evening, text, reach)
 
 
