@@ -66,7 +66,7 @@ async def asked(
     respond = reply if callable(reply) else lambda _: reply
     with trio.fail_after(30):
         async with open_http_server(respond) as server:
-            given = {"name": "small", "api_key": Secret(KEY)} | more
+            given: dict[str, Any] = {"name": "small", "api_key": Secret(KEY), **more}
             embedder = HttpEmbedder(base_url=f"{server.origin}/v1/", **given)
             try:
                 yield server, embedder
