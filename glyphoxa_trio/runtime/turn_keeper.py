@@ -12,9 +12,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 import attrs
@@ -173,6 +181,9 @@ class TurnKeeper:
     _snapshot: Callable[[SessionKey], SessionSnapshot | None] = attrs.field(
         default=lambda _: None, init=False
     )
+    _correct: Callable[[CampaignKey, str], str] = attrs.field(
+        default=lambda _, __: "", init=False
+    )
     _aside: dict[tuple[SessionKey, Overheard], set[str]] = attrs.field(
         factory=dict, init=False
     )
@@ -184,6 +195,10 @@ class TurnKeeper:
     ) -> None:
         """Have this function take the snapshots of open sessions."""
         self._snapshot = snapshot
+
+    def corrects_by(self, correct: Callable[[CampaignKey, str], str]) -> None:
+        """Have this function put names right that were misheard."""
+        self._correct = correct
 
     def table(
         self,
@@ -216,7 +231,7 @@ class TurnKeeper:
 
     @property
     def waiting(self) -> int:
-        """How many turns and snapshots are not written yet."""
+        """The number of turns and other things that are not written yet."""
         return len(self._waiting)
 
     async def take(self, key: SessionKey) -> SessionSnapshot | None:
@@ -480,6 +495,7 @@ class TurnKeeper:
             text=text,
             speaker=speaker,
             player=table.player(speaker) if asked else "",
+            corrected=self._correct(table.campaign, text) if asked else "",
             to=to,
             reach=Reach.of(*among),
         )
@@ -574,45 +590,60 @@ class TurnKeeper:
     async def _write_some(self, jobs: list[_Job], written: list[_Job]) -> None:
         """Write the jobs of one session, and add those that need no other attempt."""
         table = jobs[0].table
-        for job in jobs:
-            error: str | None = None
-            if table.claim is None:
-                job.entries()  # what it corrects later counts as written
-                written.append(job)
-                job.done(f"the session {table.key} is not kept")
-                continue
+        for some in _together(jobs):
             try:
-                await self._write_one(table, job)
-                self._back()
+                errors = await self._write_together(table, some)
             except MemoryUnavailable as away:
                 if not self._away:
                     self._away = True
                     self._warn(f"memory cannot be written now: {away}")
                 return
-            except Fenced as fenced:
-                table.claimed(None)
-                self._warn(f"{fenced}: what happens in {table.key} is not kept")
-                error = str(fenced)
-            except Exception as bug:  # a bug must not end the keeper
-                self._warn(f"memory: an entry of {table.key} was lost: {said(bug)}")
-                error = said(bug)
-            written.append(job)
-            job.done(error)
+            self._back()
+            for job, error in zip(some, errors, strict=True):
+                written.append(job)
+                job.done(error)
+
+    async def _write_together(
+        self, table: KeptTable, jobs: list[_Job]
+    ) -> list[str | None]:
+        """Write jobs in one transaction; return why each is lost, None if it is not.
+
+        Raises:
+          MemoryUnavailable: none was written, and another attempt may succeed.
+        """
+        claim = table.claim
+        if claim is None:
+            for job in jobs:
+                job.entries()  # what they would correct later counts as written
+            return [f"the session {table.key} is not kept" for _ in jobs]
+        try:
+            await self._append(table, claim, jobs)
+        except MemoryUnavailable:
+            raise
+        except Fenced as fenced:
+            table.claimed(None)
+            self._warn(f"{fenced}: what happens in {table.key} is not kept")
+            return [str(fenced) for _ in jobs]
+        except Exception as bug:  # a bug must not end the keeper
+            if len(jobs) > 1:  # one of them is wrong
+                each = [await self._write_together(table, [job]) for job in jobs]
+                return [error for errors in each for error in errors]
+            self._warn(f"memory: an entry of {table.key} was lost: {said(bug)}")
+            return [said(bug)]
+        return [None for _ in jobs]
 
     def _back(self) -> None:
         if self._away:
             self._away = False
             self._warn("memory can be written again")
 
-    async def _write_one(self, table: KeptTable, job: _Job) -> None:
-        claim = table.claim
-        assert claim is not None
-        if job.ends is not None:
+    async def _append(self, table: KeptTable, claim: Claim, jobs: list[_Job]) -> None:
+        if (ends := jobs[0].ends) is not None:
             if table.evening:
                 await self._end_evening(table)
-            await self.memory.journal.release(claim, ended=job.ends)
+            await self.memory.journal.release(claim, ended=ends)
             return
-        entries = list(job.entries())
+        entries = [entry for job in jobs for entry in job.entries()]
         if said_at := [x.at for x in entries if x.line is not None]:
             entries = await self._dated(table, claim, entries, max(said_at))
         if entries:
@@ -653,6 +684,12 @@ class TurnKeeper:
             await self.flush()
             return
         self._warn(f"memory: {len(self._waiting)} entries were not written")
+
+
+def _together(jobs: Iterable[_Job]) -> Iterator[list[_Job]]:
+    """Yield what may be one transaction: neighbours that do not end their session."""
+    for _, same in groupby(jobs, lambda job: None if job.ends is None else id(job)):
+        yield list(same)
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
-from .remembering import Remembering, open_remembering
+from .remembering import RuntimeMemory, open_remembering
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
@@ -245,7 +245,7 @@ class _Opening:
             run=run_id,
             store=self.session_store,
             left=partial(_leave, fleet, host),
-            durable=keeper,
+            remembering=remembering,
             restored=self.environment.hooks.restored,
             borrow=partial(
                 Services,
@@ -293,7 +293,6 @@ class _Opening:
             lasting=lasting,
             background=background,
             rehearsed=self.environment.stand_in is not None,
-            remembering=remembering,
         )
         watching = partial(
             watch_lateness,
@@ -311,7 +310,7 @@ class _Opening:
 
     async def _remembering(
         self, run_id: str, events: Topic[TurnEvent]
-    ) -> Remembering | None:
+    ) -> RuntimeMemory | None:
         """Open the memory, which lasts until the last session has ended."""
         if self.environment.stand_in is not None:  # a rehearsal
             return None
@@ -327,7 +326,7 @@ class _Opening:
 
     def _serve(
         self,
-        remembering: Remembering,
+        remembering: RuntimeMemory,
         background: trio.Nursery,
         context: HotContext,
         cast: SessionRegistry,
