@@ -37,6 +37,7 @@ NAMES = (
     "turn",
     "snapshots",
     "transcripts",
+    "semantic_index",
     "journal",
     "knowledge_graph",
     "hot_context",

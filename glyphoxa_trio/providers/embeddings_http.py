@@ -14,6 +14,7 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
+from .answer import hang_up
 from .at_endpoint import bare
 from .embeddings import EmbeddingError, TextsRefused, checked
 from .failures import excerpt, status_error
@@ -141,14 +142,14 @@ class HttpEmbedder:
         )
         response = await client.send(request, stream=True, follow_redirects=False)
         body = bytearray()
+        chunks = response.aiter_bytes()
         try:
-            async for chunk in response.aiter_bytes():
+            async for chunk in chunks:
                 body += chunk
                 if len(body) > MAX_ANSWER:
                     break
         finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
-                await response.aclose()
+            await hang_up(response, chunks)
         return response.status_code, response.headers, bytes(body)
 
 

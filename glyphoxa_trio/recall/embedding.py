@@ -44,7 +44,7 @@ _PLAIN: Final = "Hello"
 
 @attrs.frozen
 class SearchOutcome:
-    """What was found by its meaning, and how complete the index is: ``done`` of ``all``
+    """The chunks that were found, and how complete the index is: ``done`` of ``all``
     chunks are embedded."""
 
     chunks: tuple[FoundChunk, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import apsw
@@ -12,17 +12,14 @@ import attrs
 from glyphoxa_trio.extras import require
 from glyphoxa_trio.memory.contract import Chunk, FoundChunk
 from glyphoxa_trio.memory.errors import QueryRefused
-from glyphoxa_trio.memory.passages import in_passage, passages
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.storage.pool import SqlitePool
 
 from .audiences import plain, reach_of, sight_of
+from .cutting import cut, is_uncut
 from .vectors import EXTRA, FEATURE, compared, extension_needed, packed
 
-# Lines that are cut into passages in one transaction, so that others need not wait for
-# it: some 10 ms.
-_CUT: Final = 500
-_DROPPED: Final = 200  # vectors that are removed in one
+_DROPPED: Final = 200  # vectors that are removed in one transaction
 _MOST_FOUND: Final = 200
 
 
@@ -37,8 +34,8 @@ class SqliteIndex:
         self, model: str, *, limit: int = 64
     ) -> tuple[tuple[CampaignKey, Chunk], ...]:
         require(FEATURE, EXTRA)
-        if await self.pool.read(_is_uncut):
-            await self.pool.write(_cut)
+        if await self.pool.read(is_uncut):
+            await self.pool.write(cut)
         return await self.pool.read(_pending, plain(model), limit)
 
     async def add(
@@ -87,84 +84,6 @@ def remove_chunks(connection: apsw.Connection, ids: Iterable[int]) -> int:
         (json.dumps(list(ids)),),
     )
     return connection.changes()
-
-
-_UNCUT: Final = "from evening where ended is not null and not whole"
-
-
-def _is_uncut(connection: apsw.Connection) -> bool:
-    return bool(connection.execute(f"select exists(select 1 {_UNCUT})").get)
-
-
-def _cut(connection: apsw.Connection) -> None:
-    """Cut lines of ended evenings into passages: some, if there are many."""
-    left = _CUT
-    while left > 0:
-        evening = connection.execute(f"select id {_UNCUT} order by id limit 1").get
-        if evening is None:
-            return
-        for passage in passages(_lines(connection, evening), _heard, _said):
-            _add_passage(connection, evening, passage)
-            left -= len(passage)
-            if left <= 0:
-                break  # the evening is not whole
-        else:
-            connection.execute("update evening set whole = 1 where id = ?", (evening,))
-            left -= 1
-
-
-@attrs.frozen
-class _Spoken:
-    """A line; ``audience`` is None if it is in a chunk."""
-
-    id: int
-    audience: int | None
-    at: float
-    text: str
-
-
-def _heard(line: _Spoken) -> int | None:
-    return line.audience
-
-
-def _said(line: _Spoken) -> str:
-    return line.text
-
-
-def _lines(connection: apsw.Connection, evening: int) -> Iterator[_Spoken]:
-    rows = connection.execute(
-        """
-        select id, at, speaker, text, corrected,
-            iif(exists(select 1 from source where line = line.id
-                and chunk is not null), null, audience)
-        from line where evening = ?1
-            and campaign = (select campaign from evening where id = ?1)
-            and audience in (select 0 union all select id from audience
-                where campaign = (select campaign from evening where id = ?1))
-        order by id
-        """,
-        (evening,),
-    )
-    for id_, at, speaker, text, corrected, audience in rows:
-        yield _Spoken(id_, audience, at, in_passage(speaker, text, corrected))
-
-
-def _add_passage(
-    connection: apsw.Connection, evening: int, passage: list[_Spoken]
-) -> None:
-    first = passage[0]
-    connection.execute(
-        """
-        insert into chunk (campaign, evening, audience, at, text)
-        select campaign, id, ?, ?, ? from evening where id = ?
-        """,
-        (first.audience, first.at, "\n".join(map(_said, passage)), evening),
-    )
-    chunk = connection.last_insert_rowid()
-    connection.executemany(
-        "insert into source (line, chunk) values (?, ?)",
-        ((line.id, chunk) for line in passage),
-    )
 
 
 _CHUNKS: Final = """

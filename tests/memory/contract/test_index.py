@@ -497,7 +497,7 @@ class Played:
         return chunk.text, repr(chunk.reach), chunk.evening, chunk.at, chunk.lines, fact
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(steps=st.lists(STEP, min_size=6, max_size=25))
 async def test_it_finds_what_the_model_finds(
     open_store: OpenStore, steps: list[tuple[Any, ...]]
