@@ -36,6 +36,8 @@ NAMES = (
     "sessions",
     "turn",
     "snapshots",
+    "transcripts",
+    "journal",
     "knowledge_graph",
     "hot_context",
     "tables",

@@ -1,4 +1,7 @@
-"""`Runtime` for asyncio: the NPCs, tools and servers of a running configuration."""
+"""`Runtime` for asyncio: the NPCs, tools and servers of a running configuration.
+
+Above 300 lines, because the native one is.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +88,12 @@ class Runtime:
     def set_aside(self) -> int:
         """The number of sessions that are set aside until they are used again."""
         return self._native.set_aside
+
+    @property
+    def memory_queue(self) -> tuple[int, int]:
+        """The numbers of turns and other things that wait to be written to memory, and
+        of those that were lost because too many waited."""
+        return self._native.memory_queue
 
     @property
     def turns_running(self) -> int:
