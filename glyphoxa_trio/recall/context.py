@@ -31,7 +31,7 @@ from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
 
-from .fetching import Fetcher, Pieces, Wanted
+from .fetching import FetchedPieces, MemoryFetcher, Wanted
 from .names import NameIndex
 from .telling import Telling
 
@@ -49,7 +49,7 @@ _Owner = tuple[str, str, str]
 class _Ahead:
     """What is fetched ahead for one NPC, while a player speaks to it."""
 
-    pieces: Pieces = attrs.field(factory=Pieces)
+    pieces: FetchedPieces = attrs.field(factory=FetchedPieces)
     viewed: tuple[CampaignKey, Viewer] | None = None
     running: bool = False
     _wanted: Moment | None = None
@@ -66,16 +66,16 @@ class _Ahead:
         self.running = wanted is not None
         return wanted
 
-    def current(self, viewed: tuple[CampaignKey, Viewer]) -> Pieces:
+    def current(self, viewed: tuple[CampaignKey, Viewer]) -> FetchedPieces:
         """Return the pieces, or new ones if they are old or were seen otherwise."""
         old = trio.current_time() - self.pieces.began > _FRESH
         if old or viewed != self.viewed:
-            self.pieces, self.viewed = Pieces(), viewed
+            self.pieces, self.viewed = FetchedPieces(), viewed
         return self.pieces
 
     def end(self) -> None:
         """Forget the pieces: the turn that they were fetched for has them."""
-        self.pieces, self._wanted = Pieces(), None
+        self.pieces, self._wanted = FetchedPieces(), None
 
 
 @attrs.define(eq=False)
@@ -170,11 +170,11 @@ class MemoryContext:
 
     def _fetcher(
         self, moment: Moment, campaign: CampaignKey, ahead: _Ahead | None = None
-    ) -> Fetcher:
+    ) -> MemoryFetcher:
         viewer = self.viewer_of(moment.npc)
         ahead = ahead or self._ahead.get(_owner(moment))
-        pieces = ahead.current((campaign, viewer)) if ahead else Pieces()
-        return Fetcher(
+        pieces = ahead.current((campaign, viewer)) if ahead else FetchedPieces()
+        return MemoryFetcher(
             memory=self.memory,
             campaign=campaign,
             viewer=viewer,

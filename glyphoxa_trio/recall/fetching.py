@@ -23,7 +23,7 @@ from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import COMMON, words_in_query
 from glyphoxa_trio.npc.phrases_standard import PAST_KEYWORDS
 
-from .names import Match, NameIndex
+from .names import NameIndex, NameMatch
 from .references import Reference, reference_in
 
 MOST_ENTITIES: Final = 4  # that were named last
@@ -54,8 +54,8 @@ class _Piece:
 
 
 @attrs.define(eq=False)
-class Pieces:
-    """Pieces that were fetched, or are being fetched, by key."""
+class FetchedPieces:
+    """FetchedPieces that were fetched, or are being fetched, by key."""
 
     began: float = attrs.field(factory=trio.current_time)
     _pieces: dict[Hashable, _Piece] = attrs.field(factory=dict)
@@ -128,7 +128,7 @@ class Subject:
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Fetcher:
+class MemoryFetcher:
     """Fetches for one NPC, with its eyes.
 
     Args:
@@ -141,7 +141,7 @@ class Fetcher:
     viewer: Viewer
     npc: str
     session: str
-    pieces: Pieces
+    pieces: FetchedPieces
     names: Callable[[CampaignKey], NameIndex | Awaitable[NameIndex]]
     since: float | None = None
     _subjects: dict[tuple[str, str], Subject] = attrs.field(factory=dict, init=False)
@@ -204,7 +204,7 @@ class Fetcher:
     def _called(self, name: str, names: NameIndex) -> tuple[str, ...]:
         """Return the entities that have this name, or begin with it."""
         found = names.find(name, self.viewer)
-        written = (x.entity for x in found if x.match is not Match.SIMILAR)
+        written = (x.entity for x in found if x.match is not NameMatch.SIMILAR)
         return tuple(dict.fromkeys(written))
 
     def before(self) -> float | None:

@@ -1,4 +1,4 @@
-"""How alike two names are, by letters and by sound, with the extra ``memory``."""
+"""A measure of similarity for names, by letters and sound (the extra ``memory``)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _PLAIN: Final = str.maketrans(
 )
 
 
-class Token(NamedTuple):
+class NameWord(NamedTuple):
     """A word of a text, in plain letters. ``named``: it is written like a name."""
 
     word: str
@@ -62,9 +62,9 @@ class NameKey(NamedTuple):
     code: str = ""
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[NameWord]:
     """Return the words of a text, with their places."""
-    tokens: list[Token] = []
+    tokens: list[NameWord] = []
     loud = text.isupper()
     end = 0
     for found in _TOKEN.finditer(text):
@@ -76,7 +76,7 @@ def tokens_of(text: str) -> list[Token]:
         begins = not tokens or _SENTENCE.search(text, end, start) is not None
         end = found.end()
         named = said[0].isupper() and not begins and not loud
-        tokens.append(Token(_plain(said), start, end, named))
+        tokens.append(NameWord(_plain(said), start, end, named))
     return tokens
 
 
@@ -138,7 +138,7 @@ def keys_of(named: Named) -> list[NameKey]:
     return keys
 
 
-def _part(named: Named, tokens: Sequence[Token]) -> NameKey:
+def _part(named: Named, tokens: Sequence[NameWord]) -> NameKey:
     words = tuple(token.word for token in tokens)
     meant = named.name[tokens[0].start : tokens[-1].end]
     return NameKey(named, words, meant, False, False, _letters(words))

@@ -28,7 +28,14 @@ from glyphoxa_trio.memory.words import COMMON
 
 from .common_words import is_common
 from .likeness import Likeness, codes_near, likeness
-from .name_keys import LEAST_LETTERS, MOST_LETTERS, NameKey, Token, keys_of, tokens_of
+from .name_keys import (
+    LEAST_LETTERS,
+    MOST_LETTERS,
+    NameKey,
+    NameWord,
+    keys_of,
+    tokens_of,
+)
 
 MOST_TEXT: Final = 2000  # characters that are searched, from the end of a text
 _MOST_SAME: Final = 3  # entities that one name may mean
@@ -41,7 +48,7 @@ _FOR_A_WORD: Final = 0.05  # so much less may a longer name be alike
 _TIE: Final = 0.02
 
 
-class Match(StrEnum):
+class NameMatch(StrEnum):
     """The way in which a name was found.
 
     ``NAME``: as it is. ``PART``: by its beginning, or by a part of a person's name.
@@ -72,7 +79,7 @@ class Found:
     said: str
     meant: str
     place: tuple[int, int]
-    match: Match
+    match: NameMatch
     score: float = 1.0
 
 
@@ -80,19 +87,19 @@ class _Hit(NamedTuple):
     key: NameKey
     first: int  # tokens
     last: int
-    match: Match
+    match: NameMatch
     score: float
 
     @property
     def order(self) -> tuple[bool, int, bool, float, int]:
         """The lowest is preferred."""
-        similar = self.match is Match.SIMILAR
+        similar = self.match is NameMatch.SIMILAR
         length = self.last - self.first
         if similar:
             # Not the length: what is around a name is no part of it.
             more = _FOR_A_WORD * (len(self.key.words) - 1)
             return True, 0, False, -self.score - more, self.first
-        return False, -length, self.match is Match.PART, 0.0, self.first
+        return False, -length, self.match is NameMatch.PART, 0.0, self.first
 
 
 @attrs.frozen(eq=False)
@@ -154,12 +161,12 @@ class NameIndex:
         written, at = [], 0
         for found in self.find(text, viewer):
             start, end = found.place
-            if found.match is Match.SIMILAR and start >= at:
+            if found.match is NameMatch.SIMILAR and start >= at:
                 written += [text[at:start], found.meant]
                 at = end
         return "".join([*written, text[at:]]) if written else ""
 
-    def _best(self, tokens: Sequence[Token], viewer: Viewer) -> list[_Hit]:
+    def _best(self, tokens: Sequence[NameWord], viewer: Viewer) -> list[_Hit]:
         """Return the hits that are preferred to all that they overlap, in order."""
         taken = [False] * len(tokens)
         best: list[_Hit] = []
@@ -168,7 +175,7 @@ class NameIndex:
         for hits in (self._written(tokens), self._similar(tokens, taken)):
             seen = [hit for hit in hits if hit.key.of.reach.reaches(viewer)]
             seen.sort(key=lambda x: x.order)
-            groups: dict[tuple[int, int, Match], list[_Hit]] = {}
+            groups: dict[tuple[int, int, NameMatch], list[_Hit]] = {}
             for hit in seen:
                 groups.setdefault((hit.first, hit.last, hit.match), []).append(hit)
             for (first, last, _), group in groups.items():
@@ -178,7 +185,7 @@ class NameIndex:
         best.sort(key=lambda x: x.first)
         return best
 
-    def _written(self, tokens: Sequence[Token]) -> Iterator[_Hit]:
+    def _written(self, tokens: Sequence[NameWord]) -> Iterator[_Hit]:
         words = tuple(token.word for token in tokens)
         for at, token in enumerate(tokens):
             for length in self._lengths.get(token.word, ()):
@@ -187,11 +194,11 @@ class NameIndex:
                 for key in self._exact.get(words[at : at + length], ()):
                     if key.proper and not token.named:
                         continue
-                    match = Match.NAME if key.whole else Match.PART
+                    match = NameMatch.NAME if key.whole else NameMatch.PART
                     yield _Hit(key, at, at + length, match, 1.0)
 
     def _similar(
-        self, tokens: Sequence[Token], taken: Sequence[bool]
+        self, tokens: Sequence[NameWord], taken: Sequence[bool]
     ) -> Iterator[_Hit]:
         similar = likeness()
         if similar is None or not self._by_code:
@@ -220,7 +227,7 @@ class NameIndex:
                 else:
                     least = _LEAST_SCORE
                 for key, score in self._like(letters, similar, least):
-                    yield _Hit(key, at, last + 1, Match.SIMILAR, score)
+                    yield _Hit(key, at, last + 1, NameMatch.SIMILAR, score)
 
     def _like(
         self, letters: str, similar: Likeness, least: float
@@ -248,7 +255,7 @@ def _one_meaning(hits: Sequence[_Hit]) -> list[_Hit]:
 
     ``hits`` are of the same words, the best first.
     """
-    similar = hits[0].match is Match.SIMILAR
+    similar = hits[0].match is NameMatch.SIMILAR
     hits = [hit for hit in hits if hit.score >= hits[0].score - _TIE]
     if similar and len({hit.key.spelled.casefold() for hit in hits}) > 1:
         return []

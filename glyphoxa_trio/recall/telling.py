@@ -21,7 +21,7 @@ from glyphoxa_trio.npc.hot_context import Gathered, Moment
 from .fetching import (
     RECENT,
     SELF,
-    Fetcher,
+    MemoryFetcher,
     NotFetched,
     Subject,
     entity_key,
@@ -56,9 +56,9 @@ _NO_ONE: Final = Subject()
 
 @attrs.define(eq=False, kw_only=True)
 class Telling:
-    """What one moment is told. ``now`` is Unix time."""
+    """The lines of one moment. ``now`` is Unix time."""
 
-    fetcher: Fetcher
+    fetcher: MemoryFetcher
     moment: Moment
     config: RecallConfig
     now: float

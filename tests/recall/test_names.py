@@ -17,7 +17,7 @@ from glyphoxa_trio.memory.visibility import GAME_MASTER, Reach, Viewer
 from glyphoxa_trio.recall import likeness
 from glyphoxa_trio.recall.common_words import is_common
 from glyphoxa_trio.recall.name_keys import everyone_knows
-from glyphoxa_trio.recall.names import Match, NameIndex
+from glyphoxa_trio.recall.names import NameIndex, NameMatch
 
 from .support import CAST, a_thousand, named
 
@@ -93,7 +93,7 @@ def test_the_place_is_that_of_the_words() -> None:
     (one,) = INDEX.find(text, GAME_MASTER)
     assert text[slice(*one.place)] == one.said == "gray mantel"
     assert (one.entity, one.name) == ("greymantle-the-sage", "Greymantle the Sage")
-    assert one.match is Match.SIMILAR
+    assert one.match is NameMatch.SIMILAR
     assert 0.8 < one.score < 1
 
 

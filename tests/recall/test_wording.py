@@ -181,10 +181,13 @@ def test_what_a_player_claims_of_an_entity_is_a_claim() -> None:
 # Data stays data.
 
 
-@given(st.text(max_size=80))
+# Stores refuse the others.
+STORABLE = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+
+
+@given(st.text(STORABLE, max_size=80))
 def test_a_value_is_one_line_and_cannot_end_its_quotation(text: str) -> None:
     told = str(fact_line(Fact(text=f"a{text}b"), CALENDAR))
-    assert len(told.splitlines()) <= 1 or "\n" not in told
     assert "\n" not in told
     assert told.count("\u201d") == 1
     assert told.count("\u201c") == 1
