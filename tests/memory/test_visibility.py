@@ -1,4 +1,4 @@
-"""The rules of visibility: what is made of several reaches no NPC that one lacks (G38)."""
+"""What is made of several reaches no NPC that one of them lacks (G38)."""
 
 from __future__ import annotations
 
