@@ -6,7 +6,7 @@ PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
 
-.PHONY: demo test test-all docs pictures newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
+.PHONY: demo test test-all docs pictures newcomer mutants replays hostile fuzz soak peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -48,6 +48,12 @@ hostile: $(VENV)/.tests
 fuzz: $(VENV)/.tests
 	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=ci \
 		$(BIN)/python -m pytest -q tests/fuzz
+
+# Kill 200 processes that write into a memory file, each at a random moment: what was
+# acknowledged is there afterwards. About a minute; KILLS=20 is quicker.
+KILLS ?= 200
+soak: $(VENV)/.tests
+	$(BIN)/python -m tests.memory.soak $(KILLS)
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
 # it? docs/verifying.md. About five minutes.

@@ -13,6 +13,7 @@ from glyphoxa_trio import runtime as native
 from glyphoxa_trio.actors import SupervisionEvent
 from glyphoxa_trio.config import Approve, Config
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.npc import ApprovalRequest
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
@@ -49,6 +50,7 @@ def open_runtime(
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: native.SessionStore | None = None,
+    memory: Memory | Path | str | None = None,
     collector: native.Collector = "leave",
     environment: native.Environment | None = None,
 ) -> AbstractAsyncContextManager[Runtime]:
@@ -119,6 +121,7 @@ def open_runtime(
             on_server_event=_telling(bridge, on_server_event),
             on_server_line=_telling(bridge, on_server_line),
             session_store=session_store,
+            memory=memory,
             collector=collector,
             environment=environment,
         )

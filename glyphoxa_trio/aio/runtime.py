@@ -13,7 +13,7 @@ from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
-from glyphoxa_trio.npc.arguments import check_session
+from glyphoxa_trio.npc.arguments import check_names, check_session
 from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.runtime import (
@@ -125,6 +125,8 @@ class Runtime:
         id: str = DEFAULT,  # noqa: A002 - the usual word for it
         *,
         tenant: str | None = None,
+        campaign: str | None = None,
+        players: Mapping[str, str] | None = None,
         variables: Mapping[str, object] | None = None,
         restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
@@ -138,6 +140,8 @@ class Runtime:
 
         Args:
           tenant: the owner, where several share this runtime.
+          campaign: the campaign whose memory the session's NPCs share.
+          players: the stable ids of players by the names under which they speak.
           variables: values for templates of prompts and greetings, such as
             ``caller_name``.
           restore: continue from this snapshot, which may be of another id.
@@ -149,11 +153,20 @@ class Runtime:
             raise RuntimeClosed("the runtime is closed")
         check_session(id, tenant)
         key = SessionKey(id, tenant or "")
-        return Session(self._bridge, LazySession(self._native, key, variables, restore))
+        check_names(campaign=campaign, players=players)
+        lazy = LazySession(self._native, key, variables, restore, campaign, players)
+        return Session(self._bridge, lazy)
 
     async def sessions(self) -> tuple[SessionKey, ...]:
         """Return the keys of the sessions that are open and not set aside."""
         return await self._do(lambda native: native.sessions)
+
+    async def kept(self) -> None:
+        """Return when every turn that has ended by now is written to memory, or lost.
+
+        `TurnKept` events tell of each of them.
+        """
+        await self._bridge.ask(self._native.kept)
 
     async def add_context(
         self, provide: Provide, *, npc: str | None = None

@@ -34,6 +34,8 @@ class LazySession:
     key: SessionKey
     variables: Mapping[str, object] | None
     restore: SessionSnapshot | bytes | None = None
+    campaign: str | None = None
+    players: Mapping[str, str] | None = None
     _session: NativeSession | None = attrs.field(default=None, init=False)
 
     def __call__(self) -> NativeSession:
@@ -41,6 +43,8 @@ class LazySession:
             self._session = self.runtime.session(
                 self.key.id,
                 tenant=self.key.tenant,
+                campaign=self.campaign,
+                players=self.players,
                 variables=self.variables,
                 restore=self.restore,
             )

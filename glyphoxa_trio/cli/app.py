@@ -21,7 +21,9 @@ from .common import BAD_INPUT, INTERRUPTED, Model
 from .consent import Yes
 from .mcp import mcp_app
 from .measurements import measurements_app
+from .memory import memory_app
 from .proofs import Config, proofs
+from .sessions import sessions_app
 
 app = Commands(
     name="glyphoxa",
@@ -546,6 +548,8 @@ for _name, _purpose in SHELF.items():
     _server(_name, _purpose)
 app.add_typer(proofs)
 app.add_typer(measurements_app)
+app.add_typer(memory_app)
+app.add_typer(sessions_app)
 app.add_typer(mcp_app)
 app.add_typer(serve_app)
 

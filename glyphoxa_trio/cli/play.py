@@ -13,10 +13,10 @@ import trio
 from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.mcp_json import home_of_mcp_json
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.control import ControlError, open_control
 from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
-from glyphoxa_trio.runtime.assembly import state_folder
 
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run

@@ -7,15 +7,18 @@ Importing this is cheap: the YAML reader and cattrs are imported on use.
 
 from .admission import Approve as Approve
 from .admission import admitted as admitted
+from .builtin import NO_GROUPS as NO_GROUPS
 from .builtin import BuiltinConfig as BuiltinConfig
 from .builtin import DiceConfig as DiceConfig
 from .builtin import DualityConfig as DualityConfig
 from .builtin import FilesConfig as FilesConfig
 from .builtin import ImagesConfig as ImagesConfig
+from .builtin import MemoryToolsConfig as MemoryToolsConfig
 from .builtin import MusicConfig as MusicConfig
 from .builtin import RulesConfig as RulesConfig
 from .builtin import SearchConfig as SearchConfig
 from .builtin import SearchEngine as SearchEngine
+from .builtin import SessionsToolsConfig as SessionsToolsConfig
 from .builtin import WebConfig as WebConfig
 from .formats import read_text as read_text
 from .llm import LlmConfig as LlmConfig

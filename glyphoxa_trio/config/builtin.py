@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -14,6 +14,9 @@ from glyphoxa_trio.secret import Secret
 from .fields import LIVE, NEXT_START, InMs, Text, above_zero, if_given, not_negative
 from .problems import ConfigError
 from .servers import is_private, web_address
+
+# Servers that are called so are common. They take the place of these groups.
+REPLACEABLE: Final = frozenset({"memory", "sessions"})
 
 
 def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
@@ -58,6 +61,26 @@ class FilesConfig:
     @property
     def served(self) -> bool:
         return self.enabled and self.base is not None
+
+
+@attrs.frozen(kw_only=True)
+class MemoryToolsConfig:
+    """The group ``memory``: searches in what was said and is known, and ``remember``.
+
+    A configured server with that name takes its place.
+    """
+
+    enabled: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class SessionsToolsConfig:
+    """The group ``sessions``: summaries of earlier sessions, and a search for one.
+
+    A configured server with that name takes its place.
+    """
+
+    enabled: bool = True
 
 
 class SearchEngine(StrEnum):
@@ -193,6 +216,12 @@ class BuiltinConfig:
     dice: DiceConfig = attrs.field(default=DiceConfig(), metadata=LIVE)
     rules: RulesConfig = attrs.field(default=RulesConfig(), metadata=LIVE)
     files: FilesConfig = attrs.field(default=FilesConfig(), metadata=LIVE)
+    memory: MemoryToolsConfig = attrs.field(
+        default=MemoryToolsConfig(), metadata=NEXT_START
+    )
+    sessions: SessionsToolsConfig = attrs.field(
+        default=SessionsToolsConfig(), metadata=NEXT_START
+    )
     duality: DualityConfig = attrs.field(default=DualityConfig(), metadata=LIVE)
     web: WebConfig = attrs.field(default=WebConfig(), metadata=LIVE)
     music: MusicConfig = attrs.field(default=MusicConfig(), metadata=NEXT_START)
@@ -200,10 +229,20 @@ class BuiltinConfig:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The names of the groups that are switched on."""
+        """The names of the groups that are switched on and that no server replaces."""
         switches = {
             field.name: getattr(self, field.name).enabled
             for field in attrs.fields(BuiltinConfig)
         }
         switches["files"] = self.files.served
-        return frozenset(name for name, on in switches.items() if on)
+        on = (name for name, on in switches.items() if on)
+        return frozenset(on) - REPLACEABLE
+
+
+NO_GROUPS: Final = BuiltinConfig(
+    dice=DiceConfig(enabled=False),
+    rules=RulesConfig(enabled=False),
+    memory=MemoryToolsConfig(enabled=False),
+    sessions=SessionsToolsConfig(enabled=False),
+)
+"""No group at all: the others are off unless they are switched on."""

@@ -241,7 +241,7 @@ def _parse(
     reader = ConfigReader(
         Scalars(os.environ if env is None else env, Path(source).parent)
     )
-    config: Config = _read_as(reader, data, Config, source, text)
+    config: Config = read_as(reader, data, Config, source, text)
     for where, what in reader.warnings.found:
         (warn or _ignore)(f"{what} @ {source.name}{where}")
     return config
@@ -258,16 +258,21 @@ def load_as(path: str | os.PathLike[str], kind: type[T]) -> T:
     reader = ConfigReader(Scalars(os.environ, source.parent))
     if repeated:
         raise ConfigError(*repeated)
-    return _read_as(reader, {} if data is None else data, kind, source)
+    return read_as(reader, {} if data is None else data, kind, source)
 
 
-def _read_as(
+def read_as(
     reader: ConfigReader,
     data: Any,
     kind: type[T],
     source: PurePath,
     text: str | None = None,
 ) -> T:
+    """Plain data as a ``kind``; with the ``text`` of a YAML file, problems tell lines.
+
+    Raises:
+      ConfigError: with every problem, each with its place.
+    """
     try:
         made: T = reader.converter.structure(data, kind)
         return made

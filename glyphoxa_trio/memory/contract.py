@@ -162,7 +162,11 @@ class Transcripts(Protocol):
         ...
 
     async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
-        """End an evening. Ending it twice changes nothing."""
+        """End an evening. Ending it twice changes nothing.
+
+        Raises:
+          UnknownItem: there is no such evening.
+        """
         ...
 
     async def search(
@@ -225,7 +229,12 @@ class Transcripts(Protocol):
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
         """Set the summary of an evening. A reach may be summarised apart from another:
-        a summary of the same reach is replaced."""
+        a summary of the same reach is replaced.
+
+        Raises:
+          UnknownItem: there is no such evening.
+          ValueError: the reach has topics, or is a secret.
+        """
         ...
 
 

@@ -34,6 +34,16 @@ class EntryKind(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+def check_heard(reach: Reach) -> None:
+    """Check the reach of a line, or of a summary of lines.
+
+    Raises:
+      ValueError: it has topics, or is a secret.
+    """
+    if reach.topics or reach.secret:
+        raise ValueError("who heard a line are NPCs, without topics and secrets")
+
+
 @attrs.frozen(kw_only=True)
 class Line:
     """Words that were said, verbatim.
@@ -43,7 +53,7 @@ class Line:
       speaker: the name of the player or NPC who said them.
       player: the stable id of that player; "" if an NPC said them.
       to: the name of the addressed NPC, or player; "" if they were said to all.
-      reach: who heard them.
+      reach: who heard them; without topics, and no secret.
       corrected: the words with recognised names put right; "" if nothing was wrong.
       seconds: how long they took to say; 0 if that is not known.
       evening: the id of the evening in which they were said.
@@ -53,10 +63,14 @@ class Line:
     speaker: str
     player: str = ""
     to: str = ""
-    reach: Reach
+    reach: Reach = attrs.field()
     corrected: str = ""
     seconds: float = 0.0
     evening: str = ""
+
+    @reach.validator
+    def _heard(self, _: Any, reach: Reach) -> None:
+        check_heard(reach)
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +86,10 @@ class Entry:
     turn: int = 0
     data: Mapping[str, Any] = attrs.field(factory=dict)
     line: Line | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if (self.line is None) is (self.kind is EntryKind.LINE):
+            raise ValueError("an entry of the kind line, and no other, has a line")
 
 
 @attrs.frozen(kw_only=True)

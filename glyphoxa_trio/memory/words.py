@@ -25,9 +25,22 @@ COMMON: Final = frozenset(_COMMON.split())
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: casefolded, without accents, in order."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(x for x in plain if not unicodedata.combining(x))
-    return _WORD.findall(bare)
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    # Mathematical letters have a small form only after they are decomposed, and small
+    # forms may have to be decomposed again.
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = unicodedata.normalize("NFKD", plain)
+    return _WORD.findall("".join(x for x in plain if not unicodedata.combining(x)))
+
+
+def words_in_line(text: str, corrected: str) -> list[str]:
+    """Return the words of a line, and those of its correction that are new."""
+    words = words_of(text)
+    if corrected:
+        said = set(words)
+        words += [word for word in words_of(corrected) if word not in said]
+    return words
 
 
 def folded(name: str) -> str:

@@ -42,6 +42,7 @@ from .events import (
     TurnDone,
     TurnEnd,
     TurnEvent,
+    TurnKept,
     UsageReported,
 )
 from .hot_context import Moment, Provide
@@ -117,6 +118,7 @@ __all__ = [
     "TurnDone",
     "TurnEnd",
     "TurnEvent",
+    "TurnKept",
     "TurnNotOver",
     "UsageReported",
     "Voice",

@@ -49,11 +49,29 @@ def check_session(id_: object, tenant: object) -> None:
     """Raise TypeError unless both are text, and ValueError if one is no valid name."""
     check_text(id=id_, tenant=tenant or "")
     for name, value in (("id", str(id_)), ("tenant", str(tenant or "-"))):
-        if not value.strip() or len(value) > _LONGEST or not value.isprintable():
-            raise ValueError(
-                f"the {name} of a session must be 1 to {_LONGEST} characters that can"
-                f" be shown, not {_shown(value)}"
-            )
+        _check_name(f"the {name} of a session", value)
+
+
+def check_names(*, campaign: object, players: object) -> None:
+    """Raise TypeError or ValueError unless a campaign is a name, and players are a
+    mapping of names to ids; both may be None."""
+    if campaign is not None:
+        check_text(campaign=campaign)
+        _check_name("the name of a campaign", str(campaign))
+    if players is not None:
+        check_values(players)
+        assert isinstance(players, Mapping)
+        for name, value in players.items():
+            check_text(**{f"the id of {name}": value})
+            _check_name(f"the id of {name}", str(value))
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name.strip() or len(name) > _LONGEST or not name.isprintable():
+        raise ValueError(
+            f"{what} must be 1 to {_LONGEST} characters that can be shown, not"
+            f" {_shown(name)}"
+        )
 
 
 def _shown(value: object) -> str:

@@ -234,6 +234,18 @@ class EngineSwitched(TurnEvent):
     reason: str
 
 
+@attrs.frozen(kw_only=True)
+class TurnKept(TurnEvent):
+    """A turn was written to memory, and survives the end of this process.
+
+    It follows the `TurnDone`, which does not wait for it; only subscribers get it.
+    ``kept`` is False if the turn is lost to memory, for the reason in ``error``.
+    """
+
+    kept: bool = True
+    error: str = ""
+
+
 class Decision(StrEnum):
     """The result of a question."""
 

@@ -12,6 +12,7 @@ fail.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from inspect import isawaitable
@@ -36,7 +37,8 @@ class Moment:
     """The argument of a provider: something is said to an NPC.
 
     ``turn`` is 0 while the speaker still speaks: the text may be incomplete, and no
-    turn may come of it.
+    turn may come of it. Lines that come after ``deadline``, by trio's clock, are left
+    out.
     """
 
     npc: str
@@ -45,19 +47,23 @@ class Moment:
     text: str
     session: str = DEFAULT
     tenant: str = ""
-
-
-Lines = str | Iterable[str] | None
-Provide = Callable[[Moment], Lines | Awaitable[Lines]]
-"""Returns lines to add to the prompt; a plain function must not block."""
+    deadline: float = attrs.field(default=math.inf, eq=False)
 
 
 @attrs.frozen
 class Gathered:
-    """The lines of all providers. ``missed``: providers that gave none, and why."""
+    """The lines of all providers. ``missed``: providers that gave none, and why.
+
+    A provider of several parts returns one as well, to name those that it left out.
+    """
 
     lines: tuple[str, ...] = ()
     missed: tuple[tuple[str, str], ...] = ()
+
+
+Lines = str | Iterable[str] | Gathered | None
+Provide = Callable[[Moment], Lines | Awaitable[Lines]]
+"""Returns lines to add to the prompt; a plain function must not block."""
 
 
 class Gather(Protocol):
@@ -125,7 +131,9 @@ class HotContext:
     async def _all_of(
         self, asked: list[_Provider], moment: Moment, within: float
     ) -> Gathered:
-        fan_out: FanOut[Gathered] = FanOut(trio.current_time() + within)
+        deadline = trio.current_time() + within
+        moment = attrs.evolve(moment, deadline=deadline)
+        fan_out: FanOut[Gathered] = FanOut(deadline)
         answers = await fan_out.run([partial(self._ask, x, moment) for x in asked])
         late = [
             Gathered(missed=((provider.name, "late"),)) if answer is LATE else answer
@@ -138,21 +146,27 @@ class HotContext:
 
     async def _ask(self, provider: _Provider, moment: Moment) -> Gathered:
         try:
-            flight = self._flights.start(provider, _lines_of, provider, moment)
+            flight = self._flights.start(provider, _found_by, provider, moment)
         except TooManyFlights:
             return Gathered(missed=((provider.name, "earlier calls do not stop"),))
         flight.add_waiter()
         try:
-            return Gathered(await flight.result())
+            return await flight.result()
         except Exception as error:  # border: foreign code
             return Gathered(missed=((provider.name, type(error).__name__),))
         finally:
             flight.release()
 
 
-async def _lines_of(provider: _Provider, moment: Moment) -> tuple[str, ...]:
+async def _found_by(provider: _Provider, moment: Moment) -> Gathered:
     found = provider.provide(moment)
     said = await found if isawaitable(found) else found
+    if isinstance(said, Gathered):
+        return Gathered(_checked(said.lines), tuple(said.missed))
+    return Gathered(_checked(said))
+
+
+def _checked(said: str | Iterable[str] | None) -> tuple[str, ...]:
     if said is None or isinstance(said, str):
         said = (said or "").splitlines()
     lines = tuple(islice(said, _MOST_LINES))

@@ -1,4 +1,8 @@
-"""Phrases that ask for STANDARD: the past, lore, places, rules, quests. Data."""
+"""Phrases that ask for STANDARD: the past, lore, places, rules, quests. Data.
+
+Those of the past stand apart: a reference to the past is also a reason to look into
+what was said before.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,17 @@ from .phrases import lines_of
 
 # These count wherever they occur. "who is" does not: it is among the questions, because
 # "who is there" asks for nothing that has to be looked up.
+PAST_KEYWORDS: Final = ("remember", "last time")
 STANDARD_KEYWORDS: Final = (
-    "remember",
-    "last time",
+    *PAST_KEYWORDS,
     "rules",
     "quest",
     "tell me about",
 )
 
 
-STANDARD_PATTERNS: Final = lines_of(
+PAST_PATTERNS: Final = lines_of(
     """
-# the past
 recall
 remind me|of
 recap
@@ -69,7 +72,13 @@ have i|we .. left
 happen while
 unfinished
 what .. =learned|=agreed
-
+what|anything|something did ... =say|=tell|=mention|=promise
+"""
+)
+STANDARD_PATTERNS: Final = (
+    *PAST_PATTERNS,
+    *lines_of(
+        """
 # lore
 why|what|how|where .. be|do .. =called|=named|=spelled|=known
 what .. have|need|left|supposed .. to do|get|find|bring|deliver|collect
@@ -150,7 +159,8 @@ next .. objective|step|goal|clue|lead
 any .. lead|clue|suspect|progress|objective|sighting|sign
 missing|lost|stolen|vanished child|girl|boy|person|people|caravan|man|woman|villager|\
 merchant|prince|princess|heir
-""",
+"""
+    ),
 )
 STANDARD_UNLESS: Final = lines_of(
     """

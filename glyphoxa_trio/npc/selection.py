@@ -1,8 +1,8 @@
 """Select the tier that an utterance needs: pure rules, no model, no memory.
 
 The rules search an utterance for stems and for phrases with gaps (`keywords`): those of
-`phrases` or of the operator and, in a question, the names of the configuration and of
-tools (`topics`). They are fast enough for every partial transcript.
+`phrases` or of the operator and, in a question, the names of the configuration, of the
+campaign and of tools (`topics`). They are fast enough for every partial transcript.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from .phrases import FAR, RULE_TERMS
 from .phrases_deep import DEEP_KEYWORDS, DEEP_PATTERNS, DEEP_UNLESS
 from .phrases_questions import EVERYDAY, QUESTIONS
 from .phrases_standard import STANDARD_KEYWORDS, STANDARD_PATTERNS, STANDARD_UNLESS
-from .topics import ASKS, NO_TOOLS, NO_TOPICS, NamedTools, Topics
+from .topics import (
+    ASKS,
+    NO_NAMES,
+    NO_TOOLS,
+    NO_TOPICS,
+    NamedTools,
+    PublicNames,
+    Topics,
+)
 
 
 @cache
@@ -112,6 +120,7 @@ class Situation:
       text: the words.
       npc: the addressed NPC; its own name is no topic.
       tools: the tools that it may use and that are too slow for a FAST turn.
+      names: the names of its campaign that all NPCs may know.
       override: the DM's choice for this utterance; None means no choice.
       queue_depth: how many utterances wait for this NPC.
       first_turn: whether it is the first of the conversation.
@@ -121,6 +130,7 @@ class Situation:
     text: str
     npc: str = ""
     tools: NamedTools = NO_TOOLS
+    names: PublicNames = NO_NAMES
     override: Tier | None = None
     queue_depth: int = 0
     first_turn: bool = False
@@ -173,9 +183,13 @@ def select(rules: SelectionRules, situation: Situation) -> Selection:
         return Selection(Tier.DEEP, why or by_name)
     if situation.queue_depth >= rules.queue_depth:
         return Selection(Tier.FAST, f"{situation.queue_depth} are waiting")
-    for topics in (rules.topics, rules.terms):
-        if (topic := topics.find(heard, situation.npc)) is not None:
-            return Selection(Tier.STANDARD, f"a question about {topic!r}")
+    topic = (
+        rules.topics.find(heard, situation.npc)
+        or situation.names.find(situation.text, heard, situation.npc)
+        or rules.terms.find(heard, situation.npc)
+    )
+    if topic is not None:
+        return Selection(Tier.STANDARD, f"a question about {topic!r}")
     if (why := rules.standard.find(heard)) is not None:
         return Selection(Tier.STANDARD, why)
     if named is not None:

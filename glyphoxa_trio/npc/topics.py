@@ -121,14 +121,54 @@ class Topics:
             self, "_owners", {x: frozenset(npcs) for x, npcs in owners.items()}
         )
 
-    def find(self, heard: KeywordMatch, listener: str = "") -> str | None:
-        """Return the first phrase asked about that is not ``listener``'s own name."""
+    def find(
+        self,
+        heard: KeywordMatch,
+        listener: str = "",
+        *,
+        asking: KeywordMatch | None = None,
+    ) -> str | None:
+        """Return the first phrase asked about that is not ``listener``'s own name.
+
+        ``asking`` is the same text by the index that has the words of questions, if
+        ``heard`` is by another.
+        """
         for phrase, place in self.phrases.matches(heard):
             if listener and listener in self._owners[phrase]:
                 continue
-            if asks(heard, place):
+            if asks(asking or heard, place):
                 return phrase
         return None
+
+
+@attrs.frozen
+class PublicNames:
+    """The names of a campaign that all of its NPCs may know.
+
+    They have an index of their own. A thousand take a few hundredths of a second to
+    compile, so this is made once, outside of any turn.
+
+    Args:
+      names: as in `Topics`.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    _topics: Topics = attrs.field(init=False, repr=False, eq=False)
+    _index: KeywordIndex = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        topics = Topics(self.names)
+        object.__setattr__(self, "_topics", topics)
+        object.__setattr__(self, "_index", KeywordIndex((topics.phrases,)))
+
+    def find(self, text: str, asking: KeywordMatch, listener: str = "") -> str | None:
+        """Return the first name that ``text`` asks about, but not ``listener``'s own.
+
+        ``asking`` is the text by an index that has the words of questions.
+        """
+        if not self.names:
+            return None
+        return self._topics.find(self._index.hear(text), listener, asking=asking)
 
 
 @attrs.frozen(cache_hash=True)
@@ -152,6 +192,7 @@ class NamedTools:
 
 
 NO_TOPICS: Final = Topics()
+NO_NAMES: Final = PublicNames()
 NO_TOOLS: Final = NamedTools()
 
 

@@ -5,8 +5,10 @@ Built-in groups are imported only when the configuration asks for them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,13 +19,20 @@ from glyphoxa_trio.config import (
     SearchEngine,
     WebConfig,
 )
+from glyphoxa_trio.config.builtin import REPLACEABLE
 from glyphoxa_trio.config.load import apart
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.extras import missing
 from glyphoxa_trio.host import CalibratorSettings, HistoryFile, SampleHistory
 from glyphoxa_trio.npc.selection import SelectionRules, Vocabulary
 from glyphoxa_trio.npc.topics import topics
-from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.naming import nearest
+
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.memory import Embed
+    from glyphoxa_trio.memory.contract import Memory
+    from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 
 
 def settings_of(config: Config) -> CalibratorSettings:
@@ -105,7 +114,58 @@ def builtin_tools(
     Raises:
       ConfigError: for a group that cannot be made.
     """
-    return _overridden(config, [*_builtin(config), *lasting])
+    here = [*lasting]
+    made = {tool.definition.group for tool in here}
+    here += [x for x in _without_store(config) if x.definition.group not in made]
+    return _overridden(config, [*_builtin(config), *_not_replaced(config, here)])
+
+
+def memory_tools(
+    config: Config,
+    memory: Memory,
+    *,
+    campaign_of: Callable[[CallContext], CampaignKey],
+    viewer_of: Callable[[CallContext], Viewer],
+    embed: Embed | None = None,
+    now: Callable[[], float],
+) -> list[Tool]:
+    """Return the tools of the enabled groups ``memory`` and ``sessions`` on a store.
+
+    The arguments are those of `glyphoxa_trio.builtin.memory.tools`. The tools last as
+    long as the store, and so belong to those of `open_lasting`.
+    """
+    from glyphoxa_trio.builtin import memory as group
+
+    builtin = config.builtin
+    on = {"memory": builtin.memory.enabled, "sessions": builtin.sessions.enabled}
+    made = group.tools(
+        memory, campaign_of=campaign_of, viewer_of=viewer_of, embed=embed, now=now
+    )
+    return [tool for tool in made if on[tool.definition.group]]
+
+
+def _without_store(config: Config) -> list[Tool]:
+    """Return the tools of memory where no store is open: nothing is remembered, so the
+    same configuration is right with a store and without one."""
+    if not (config.builtin.memory.enabled or config.builtin.sessions.enabled):
+        return []
+    from glyphoxa_trio.memory.in_memory import InMemory
+    from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
+
+    return memory_tools(
+        config,
+        InMemory(),
+        campaign_of=lambda context: CampaignKey(context.session, context.tenant),
+        viewer_of=lambda context: Viewer(context.npc),
+        now=time.time,
+    )
+
+
+def _not_replaced(config: Config, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools without the groups whose place a configured server takes."""
+    servers = config.mcp.servers if config.mcp.enabled else ()
+    names = {spec.name for spec in servers} & REPLACEABLE
+    return [tool for tool in tools if tool.definition.group not in names]
 
 
 def _builtin(config: Config) -> list[Tool]:
@@ -216,13 +276,3 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> tuple[list[Tool], list
         hint = f", did you mean {' or '.join(near)}?" if near else ""
         problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
     return changed, problems
-
-
-def state_folder(config: Config) -> Path:
-    """Return the folder of what a run leaves to the next one: configured, or the
-    user's."""
-    if config.mcp.state_dir is not None:
-        return config.mcp.state_dir
-    import platformdirs
-
-    return platformdirs.user_state_path("glyphoxa")

@@ -51,6 +51,32 @@ class SessionStore(Protocol):
         """Drop the snapshot of a session that has ended, or is open again."""
 
 
+class DurableSessions(Protocol):
+    """A store that knows the sessions of earlier runs, too, and keeps them up to date.
+
+    With one, each session is looked up before its first use.
+    """
+
+    def rest(self, key: SessionKey, kept: SessionSnapshot) -> None:
+        """Keep a session that is set aside. Must not block; raises `StoreFull`."""
+
+    async def take(self, key: SessionKey) -> SessionSnapshot | None:
+        """Return a session that is used from now on; None if it begins.
+
+        Raises:
+          SnapshotRefused: it was kept, and cannot be read.
+        """
+
+    def wakes(self, key: SessionKey) -> None:
+        """Take note that the session is in use."""
+
+    def keep(self, kept: SessionSnapshot) -> None:
+        """Keep a session that was changed between its turns. Must not block."""
+
+    def end(self, key: SessionKey) -> None:
+        """Take note that the session has ended. Must not block."""
+
+
 @attrs.define(eq=False)
 class MemoryStore:
     """A store in memory, of at most ``most`` sessions and ``most_bytes`` bytes."""
@@ -92,6 +118,8 @@ class IdleSessions:
       run: the id of this run.
       secret: returns the current `sessions.key`.
       warn: called when the store fails to forget a session.
+      durable: keeps the sessions instead of the store, if there is one.
+      restored: called with each session that continues from an earlier run.
     """
 
     _store: SessionStore
@@ -100,6 +128,8 @@ class IdleSessions:
     _run: str
     _secret: Callable[[], Secret | None]
     _warn: Callable[[str], None]
+    _durable: DurableSessions | None = None
+    _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
 
     async def snapshot(self, state: SessionState) -> SessionSnapshot:
         """Return a snapshot of the session as it is now.
@@ -109,7 +139,9 @@ class IdleSessions:
           SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
         state.check()
-        return await self._kept(state) if state.resting else self._taken(state)
+        if self._durable is not None:
+            await self.wake(state)
+        return await self._kept(state) if state.resting else self.taken(state)
 
     def admit(self, given: SessionSnapshot | bytes, key: SessionKey) -> SessionSnapshot:
         """Return a snapshot that a session of that key may be restored from.
@@ -138,6 +170,21 @@ class IdleSessions:
         for name, npc in kept.npcs.items():
             self._costs.restore(state.key.npc(name), npc.spent)
 
+    @property
+    def durable(self) -> bool:
+        """True if sessions of earlier runs continue in this one."""
+        return self._durable is not None
+
+    def changed(self, state: SessionState) -> None:
+        """Keep the session, which was changed between its turns."""
+        if self._durable is not None and not state.resting:
+            self._durable.keep(self.taken(state))
+
+    def ended(self, state: SessionState) -> None:
+        """Take note that the session has ended."""
+        if self._durable is not None:
+            self._durable.end(state.key)
+
     def rest(self, state: SessionState) -> bool:
         """Set a session aside; return False, and leave it, if it is not idle.
 
@@ -146,8 +193,13 @@ class IdleSessions:
         """
         if not state.idle:
             return False
+        if self._durable is not None:
+            self._durable.rest(state.key, self.taken(state))
+            state.rest(self._costs.of(state.key), None)
+            self._costs.forget(state.key)
+            return True
         secret = self._secret()
-        kept = self._taken(state).to_bytes(secret)
+        kept = self.taken(state).to_bytes(secret)
         try:
             self._store.put(state.key, kept)
         except StoreFull:
@@ -172,7 +224,9 @@ class IdleSessions:
             return
         async with waking:
             state.check()
-            if state.resting:
+            if state.resting and self._durable is not None:
+                await self._take(state, self._durable)
+            elif state.resting:
                 kept = await self._kept(state)
                 state.check()
                 self._states.wake(state)
@@ -180,8 +234,33 @@ class IdleSessions:
                 with state.held():  # else the next snapshot put there would be dropped
                     await self.forget(state)
 
+    async def _take(self, state: SessionState, durable: DurableSessions) -> None:
+        with trio.move_on_after(_PATIENCE) as patience:
+            kept = await durable.take(state.key)
+        if patience.cancelled_caught:
+            raise SnapshotRefused(f"memory did not answer for the session {state.key}")
+        state.check()
+        self._states.wake(state)
+        given = state.variables
+        if (chosen := state.given) is not None:
+            state.continue_from(None)
+            self.restore(state, chosen)
+            state.set_variables(given)
+            durable.keep(self.taken(state))
+        elif kept is None:
+            state.begin()
+        else:
+            earlier = kept.run != self._run
+            self.restore(state, self.admit(kept, state.key))
+            if earlier:
+                self._restored(state.key, kept)
+            state.set_variables(given)
+        durable.wakes(state.key)
+
     async def forget(self, state: SessionState) -> None:
         """Have the store drop the session's snapshot; a failure is a warning."""
+        if self._durable is not None:
+            return
         try:
             with trio.fail_after(_PATIENCE):
                 await self._store.forget(state.key)
@@ -192,7 +271,7 @@ class IdleSessions:
         """Return what models have taken in the session since it began."""
         return state.spent if state.resting else self._costs.of(state.key)
 
-    def _taken(self, state: SessionState) -> SessionSnapshot:
+    def taken(self, state: SessionState) -> SessionSnapshot:
         """Return a snapshot of a session that is open."""
         costs = self._costs
         seats = {

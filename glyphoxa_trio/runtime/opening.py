@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glyphoxa_trio.actors import SupervisionEvent
     from glyphoxa_trio.config import Approve, Config
     from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+    from glyphoxa_trio.memory.contract import Memory
     from glyphoxa_trio.npc import Approver
     from glyphoxa_trio.providers.llm import LLM
     from glyphoxa_trio.providers.s2s import S2S
@@ -78,6 +79,7 @@ async def open_runtime(
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: SessionStore | None = None,
+    memory: Memory | Path | str | None = None,
     collector: Collector = "leave",
     environment: Environment | None = None,
 ) -> AsyncGenerator[Runtime]:
@@ -134,6 +136,11 @@ async def open_runtime(
         rate-limited.
       session_store: keeps the sessions that are set aside because more than
         `sessions.most` are open. None keeps up to 100,000 of them in this process.
+        Not together with memory, which keeps them itself.
+      memory: the store of what NPCs remember after this run: a file, which is made if
+        there is none, the ``postgresql://`` address of a database, or an open store,
+        which the embedder closes. None is the configuration's ``memory.store``, and
+        nothing is kept if that is not set. "off" keeps nothing in any case.
       collector: the policy for Python's garbage collector, whose full collections delay
         deadlines. ``leave`` changes nothing. ``freeze`` exempts the objects that exist
         once the runtime is open. ``settle`` also runs full collections only while no
@@ -145,6 +152,8 @@ async def open_runtime(
       ConfigError: with every problem and its place; also for a grant that a server
         which is ready by then does not fulfil.
       NameCollision: two tools under one name.
+      MemoryUnusable: the store of memory is damaged, of another program or newer.
+      MemoryUnavailable: the store of memory cannot be opened now.
       NotOnTrio: called from asyncio, which has `glyphoxa_trio.aio.open_runtime`.
     """
     needs_trio()
@@ -170,6 +179,7 @@ async def open_runtime(
         on_server_event=on_server_event,
         on_server_line=on_server_line,
         session_store=session_store,
+        memory=memory,
         collector=collector,
         environment=environment,
     )

@@ -28,6 +28,7 @@ from glyphoxa_trio.mcp import (
     ToolApprovals,
 )
 from glyphoxa_trio.mcp.tool_cache import identity
+from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
@@ -36,7 +37,7 @@ from glyphoxa_trio.npc import (
     SpeculationStatistics,
     TurnEvent,
 )
-from glyphoxa_trio.npc.arguments import check_session, check_values
+from glyphoxa_trio.npc.arguments import check_names, check_session, check_values
 from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
@@ -65,6 +66,7 @@ from .plans import in_environment
 from .plans import plan as plan_for
 from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
+from .remembering import Remembering
 from .session import Session
 from .session_registry import SessionRegistry, find_npc
 from .session_snapshot import SessionSnapshot, SnapshotRefused
@@ -128,6 +130,7 @@ class Runtime:
     _lasting: tuple[Tool, ...]
     _background: trio.Nursery
     _rehearsed: bool
+    _remembering: Remembering | None = None
     _advice_due: bool = attrs.field(default=False, init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -211,6 +214,8 @@ class Runtime:
         id: str = DEFAULT,  # noqa: A002 - the usual word for it
         *,
         tenant: str | None = None,
+        campaign: str | None = None,
+        players: Mapping[str, str] | None = None,
         variables: Mapping[str, object] | None = None,
         restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
@@ -232,6 +237,10 @@ class Runtime:
           id: any text; the name of the table, or of the call.
           tenant: the owner, where several share this runtime. Two tenants may have
             sessions of the same id.
+          campaign: the campaign whose memory the session's NPCs share; None is that of
+            `memory.campaign`, or one of its own. A session keeps its campaign.
+          players: the stable ids of players, for memory, by the names under which they
+            speak: ``{"Aria": "discord:17"}``. A player without one is known by name.
           variables: values for templates of prompts and greetings, such as
             ``caller_name``, for a session that begins now.
           restore: continue from this snapshot, which may be of another id: the value
@@ -253,16 +262,22 @@ class Runtime:
         known = {x: None if y is None else str(y) for x, y in (variables or {}).items()}
         key = SessionKey(id, tenant or "")
         begins = self._cast.states.get(key) is None
+        check_names(campaign=campaign, players=players)
         kept = None
         if restore is not None:
             if not begins:
                 raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
         state = self._cast.states.sit(key, known)
-        if kept is not None:
+        if self._remembering is not None:
+            self._remembering.keeper.table(key, campaign, players)
+        if kept is not None and state.resting:
+            state.continue_from(kept)
+        elif kept is not None:
             self._cast.resting.restore(state, kept)
-            self._hooks.restored(key, kept)
             state.set_variables(known)
+        if kept is not None:
+            self._hooks.restored(key, kept)
         if begins and known:
             self._hooks.knows(key, known)
         return Session(state, self._cast, self._hooks)
@@ -276,6 +291,22 @@ class Runtime:
     def set_aside(self) -> int:
         """The number of sessions that are set aside until they are used again."""
         return self._cast.states.resting
+
+    @property
+    def memory(self) -> Memory | None:
+        """The store of what is remembered after the run; None if nothing is kept.
+
+        found = await runtime.memory.transcripts.search(campaign, viewer, "wyrm")
+        """
+        return None if self._remembering is None else self._remembering.memory
+
+    async def kept(self) -> None:
+        """Return when every turn that has ended by now is written to memory, or lost.
+
+        `TurnKept` events tell of each of them.
+        """
+        if self._remembering is not None:
+            await self._remembering.keeper.flush()
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
@@ -541,6 +572,8 @@ class Runtime:
             self._hooks.reloading(plan.config)
             self._hooks.registered()
             await self._cast.adopt(plan.config, models)
+            if self._remembering is not None:
+                self._remembering.adopt(plan.config)
         done = await self._generations.carry_out()
         self._hooks.registered()
         self._settle()

@@ -110,6 +110,7 @@ class Session:
             async with trio.open_nursery() as nursery:
                 for seat in list(state.seats.values()):
                     nursery.start_soon(self._hooks.npc(seat.npc).set_variables, texts)
+            self._cast.resting.changed(state)
 
     introduce = renamed_method("introduce", "set_variables")
 

@@ -49,9 +49,15 @@ from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
-from .idle_sessions import IdleSessions, SessionStore
+from .idle_sessions import (
+    DurableSessions,
+    IdleSessions,
+    SessionStore,
+    StoreFull,
+)
 from .models import Models
 from .overload import Overload
+from .session_snapshot import SessionSnapshot
 from .session_state import (
     SessionNpc,
     SessionScene,
@@ -61,6 +67,7 @@ from .session_state import (
 )
 from .voices import Voices
 
+_TENDED: Final = 30.0  # seconds between two looks at what is idle
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A bug of ours must neither end the runtime nor restart without a pause.
 _AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
@@ -117,6 +124,8 @@ class SessionRegistry:
       run: the id of this run; the ids of sessions and calls derive from it.
       store: keeps the sessions that are set aside.
       left: called with a session that ended or was set aside.
+      durable: keeps sessions beyond this run, in place of the store.
+      restored: called with each session that continues from an earlier run.
       borrow: makes the services that all sessions share.
     """
 
@@ -130,6 +139,8 @@ class SessionRegistry:
     _store: SessionStore
     left: Callable[[SessionKey], None]
     _borrow: Borrow
+    _durable: DurableSessions | None = None
+    _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
@@ -145,7 +156,11 @@ class SessionRegistry:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        self.states = SessionStates(lambda: self.config.sessions.most, self._rest)
+        self.states = SessionStates(
+            lambda: self.config.sessions.most,
+            self._rest,
+            self._durable is not None,
+        )
         self.services = self._borrow(
             selector=selector, links=self._links, used=self.states.used
         )
@@ -156,6 +171,8 @@ class SessionRegistry:
             self.run,
             lambda: self.config.sessions.key,
             self.services.warn,
+            self._durable,
+            self._restored,
         )
 
     def _rest(self, state: SessionState) -> bool:
@@ -254,6 +271,21 @@ class SessionRegistry:
             state.stages[names] = SessionScene(scene, attention, company)
         return scene
 
+    def snapshot_of(self, key: SessionKey) -> SessionSnapshot | None:
+        """Return a snapshot of an open session; None if it is not open."""
+        state = self.states.get(key)
+        if state is None or state.resting or state.ended:
+            return None
+        return self.resting.taken(state)
+
+    async def tend(self) -> None:
+        """Set aside sessions that are idle for long, until cancelled."""
+        while True:
+            idle = self.config.sessions.idle
+            await trio.sleep(min(_TENDED, idle / 4))
+            with suppress(StoreFull):  # they stay open
+                self.states.rest_unused(trio.current_time() - idle)
+
     async def end(self, state: SessionState) -> None:
         """End a session: interrupt what runs or waits in it.
 
@@ -262,6 +294,9 @@ class SessionRegistry:
         """
         if state.ended:
             return
+        if state.resting and self.resting.durable:
+            with suppress(GlyphoxaError):  # what was kept of it ends as well
+                await self.resting.wake(state)
         if state.resting:  # its key is free once the store has dropped its snapshot
             state.end()
             await self.resting.forget(state)
@@ -274,6 +309,7 @@ class SessionRegistry:
                 nursery.start_soon(seat.npc.end)
             # A new session under the same key must not inherit its costs.
             self.services.costs.forget(state.key)
+        self.resting.ended(state)
         if self.states.get(state.key) is None:  # costs that its last turns added
             self.services.costs.forget(state.key)
 

@@ -22,6 +22,8 @@ from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.secret import Secret
 
+from .session_snapshot import SessionSnapshot
+
 # Sessions examined, at most, to find one to set aside; that takes a few milliseconds.
 # Those that are not idle are examined again after all others.
 _LOOKED_AT: Final = 1024
@@ -88,6 +90,7 @@ class SessionState:
       stages: the scenes that were used, by their NPCs.
       kept: restored NPCs that were not used since, by name.
       kept_scenes: restored scenes that were not used since.
+      given: the snapshot that it continues from at its first use.
       waking: the lock under which a session that is set aside comes back; None while it
         is open. A session that is set aside has none of the above.
     """
@@ -102,7 +105,9 @@ class SessionState:
     )
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
+    used_at: float = attrs.field(default=0.0, init=False)
     _holds: int = attrs.field(default=0, init=False)
+    given: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     # Its costs when it was set aside, and the key of that snapshot: a reload may bring
     # another `sessions.key`.
     spent: Spent = attrs.field(default=Spent(), init=False)
@@ -161,6 +166,18 @@ class SessionState:
         self.kept.update(npcs)
         self.kept_scenes.update({scene.npcs: scene for scene in scenes})
 
+    def begin(self) -> None:
+        """Begin: nothing was kept of it."""
+        self.waking = None
+
+    def sleep(self) -> None:
+        """Wait for the first use, at which it is looked up."""
+        self.waking = trio.Lock()
+
+    def continue_from(self, given: SessionSnapshot | None) -> None:
+        """Continue from this snapshot at the first use, and not from what was kept."""
+        self.given = given
+
     def rest(self, spent: Spent, secret: Secret | None) -> None:
         """Set the session aside: it accepts nothing more until it is restored."""
         self.spent, self.secret = spent, secret
@@ -168,6 +185,10 @@ class SessionState:
         for held in (self.seats, self.stages, self.kept, self.kept_scenes):
             held.clear()
         self.waking = trio.Lock()
+
+    def use(self) -> None:
+        """Note that it is used now."""
+        self.used_at = trio.current_time()
 
     def end(self) -> None:
         """Mark the session as ended."""
@@ -192,10 +213,13 @@ class SessionStates:
     Args:
       most: returns how many may be open at once, as configured now.
       rest: sets one aside; returns False if it is not idle.
+      durable: a session may have been kept by an earlier run, so that it begins as one
+        that is set aside.
     """
 
     _most: Callable[[], int]
     _rest: Callable[[SessionState], bool]
+    _durable: bool = False
     _open: OrderedDict[SessionKey, SessionState] = attrs.field(
         factory=OrderedDict, init=False
     )
@@ -217,7 +241,8 @@ class SessionStates:
 
     def used(self, key: SessionKey) -> None:
         """Note that the session is used now."""
-        if key in self._open:
+        if (state := self._open.get(key)) is not None:
+            state.use()
             self._open.move_to_end(key)
 
     def sit(self, key: SessionKey, variables: Mapping[str, str | None]) -> SessionState:
@@ -230,7 +255,10 @@ class SessionStates:
           ValueError: it exists, and has other ``variables``.
         """
         state = self.get(key)
-        if state is None:
+        if state is None and self._durable:
+            state = self._resting[key] = SessionState(key, dict(variables))
+            state.sleep()
+        elif state is None:
             self._make_room()
             state = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= state.variables.items():
@@ -245,6 +273,7 @@ class SessionStates:
     def wake(self, state: SessionState) -> None:
         """Move a session from those set aside to the open ones. Raises as `sit`."""
         self._make_room()
+        state.use()
         self._open[state.key] = self._resting.pop(state.key)
 
     def _make_room(self) -> None:
@@ -261,6 +290,18 @@ class SessionStates:
             else:
                 self._open.move_to_end(key)
         raise TooManySessions(f"{len(self._open)} sessions are open: end some")
+
+    def rest_unused(self, since: float) -> None:
+        """Set aside the idle sessions that were not used since that time.
+
+        Raises:
+          StoreFull: the store has no room for another one.
+        """
+        for key, state in list(islice(self._open.items(), _LOOKED_AT)):
+            if state.used_at >= since:
+                return
+            if self._rest(state):
+                self._resting[key] = self._open.pop(key)
 
     def end(self, state: SessionState) -> None:
         """End a session and free its key."""

@@ -27,7 +27,9 @@ from glyphoxa_trio.actors import (
     tell,
 )
 from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.secrecy import Masks
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
@@ -38,6 +40,7 @@ from glyphoxa_trio.mcp import (
     ToolCache,
     open_server_pool,
 )
+from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.hot_context import HotContext
@@ -51,7 +54,7 @@ from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import history_of, settings_of, state_folder
+from .assembly import history_of, settings_of
 from .collector import Collector, collecting
 from .config_reload import ConfigReload, Reloaded
 from .config_source import ConfigSource
@@ -68,6 +71,7 @@ from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
+from .remembering import Remembering, open_remembering
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
@@ -102,6 +106,7 @@ class Wiring:
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
     on_server_line: Callable[[str, str], None] | None
     session_store: SessionStore | None
+    memory: Memory | Path | str | None
     collector: Collector
     environment: Environment | None
 
@@ -119,6 +124,8 @@ class Wiring:
             stack.enter_context(lone_errors())
             keeper = stack.enter_context(collecting(self.collector))
             store = self.session_store
+            if store is not None and self.memory not in (None, OFF):
+                raise ValueError("give open_runtime a session_store or a memory")
             opening = _Opening(
                 stack=stack,
                 source=source,
@@ -131,6 +138,7 @@ class Wiring:
                 approvals=self.approvals,
                 approval_timeout=self.approval_timeout,
                 session_store=MemoryStore() if store is None else store,
+                memory=self.memory,
                 on_server_event=careful(self.on_server_event),
                 on_server_line=careful(self.on_server_line),
             )
@@ -172,6 +180,7 @@ class _Opening:
     approvals: bool
     approval_timeout: float
     session_store: SessionStore
+    memory: Memory | Path | str | None
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
     on_server_line: Callable[[str, str], None] | None
 
@@ -183,6 +192,10 @@ class _Opening:
         if remembered is not None:
             store = ToolApprovals(remembered / "approvals", lambda: servers_of(config))
         host = await self._host(store)
+        events: Topic[TurnEvent] = Topic()
+        stack.callback(events.close)  # after the last turn has told its end
+        run_id = self.environment.run or os.urandom(16).hex()
+        remembering = await self._remembering(run_id, events)
         music: Topic[MusicEvent] = Topic()
         stack.callback(music.close)
         lasting = await stack.enter_async_context(
@@ -193,18 +206,17 @@ class _Opening:
                 warn=warnings.say,
             )
         )
+        if remembering is not None:
+            lasting = (*lasting, *remembering.tools())
         first = plan(config, config, lasting)
         host.register(*first.builtin, *self.tools)
         refuse_faults(config, host.snapshot, first.problems)  # no process runs yet
         for text in (*idle_keys(config), *wrong_prices(config)):
             warnings.say(text)
-        events: Topic[TurnEvent] = Topic()
-        stack.callback(events.close)  # after the last turn has told its end
         make_models, voices = await self._models_and_voices()
         models = make_models(config.llm)
         models.for_npc(None)
         stack.enter_context(quiet(Masks(lambda: self.source.current).text))
-        run_id = self.environment.run or os.urandom(16).hex()
         self._tell_hooks(run_id, host, events)
         background = await self._background()
         publisher = Publisher(
@@ -218,6 +230,10 @@ class _Opening:
         overload = Overload(config.overload)
         overload_events: Topic[OverloadEvent] = Topic()
         stack.callback(overload_events.close)
+        keeper = None
+        if remembering is not None:
+            keeper = remembering.keeper
+            remembering.begin(background)
         sessions = await stack.enter_async_context(trio.open_nursery())
         cast = SessionRegistry(
             nursery=sessions,
@@ -229,6 +245,8 @@ class _Opening:
             run=run_id,
             store=self.session_store,
             left=partial(_leave, fleet, host),
+            durable=keeper,
+            restored=self.environment.hooks.restored,
             borrow=partial(
                 Services,
                 host=host,
@@ -240,8 +258,14 @@ class _Opening:
                 context=self.environment.hooks.context(context),
                 synthesizer=voices.synthesizer,
                 warn=warnings.say,
+                log=keeper,
+                **({} if remembering is None else remembering.services),
             ),
         )
+        if remembering is not None:
+            remembering.keeper.snapshots_by(cast.snapshot_of)
+            background.start_soon(cast.tend)
+            self._serve(remembering, background, context, cast)
         self._end_with(sessions, background)
         activity = cast.services.activity
         runtime = Runtime(
@@ -269,6 +293,7 @@ class _Opening:
             lasting=lasting,
             background=background,
             rehearsed=self.environment.stand_in is not None,
+            remembering=remembering,
         )
         watching = partial(
             watch_lateness,
@@ -283,6 +308,41 @@ class _Opening:
         if (every := config.calibration.every) is not None:
             background.start_soon(Periodic(host, activity, every).run)
         return runtime, background
+
+    async def _remembering(
+        self, run_id: str, events: Topic[TurnEvent]
+    ) -> Remembering | None:
+        """Open the memory, which lasts until the last session has ended."""
+        if self.environment.stand_in is not None:  # a rehearsal
+            return None
+        opening = open_remembering(
+            self.memory,
+            lambda: self.source.current,
+            source=self.source.path,
+            run=run_id,
+            events=events,
+            warn=self.warnings.say,
+        )
+        return await self.stack.enter_async_context(opening)
+
+    def _serve(
+        self,
+        remembering: Remembering,
+        background: trio.Nursery,
+        context: HotContext,
+        cast: SessionRegistry,
+    ) -> None:
+        services, name = cast.services, self.source.current.memory.model
+        stand_in = cast.models.is_stand_in(name)
+        remembering.serve(
+            background,
+            context,
+            model=None if stand_in else cast.models.for_npc(name),
+            costs=services.costs,
+            events=services.events,
+            busy=lambda: services.activity.running > 0,
+            warn=services.warn,
+        )
 
     async def _host(self, store: ToolApprovals | None) -> ToolHost:
         config, warnings = self.source.current, self.warnings

@@ -15,12 +15,13 @@ import trio
 
 from glyphoxa_trio.config import Config, ServerSpec
 from glyphoxa_trio.config.secrecy import mask_of
+from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp.opening import open_session
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.tool_cache import ToolCache
 from glyphoxa_trio.mcp.transport import ConnectionFailed
-from glyphoxa_trio.runtime.assembly import measurements_of, state_folder
+from glyphoxa_trio.runtime.assembly import measurements_of
 from glyphoxa_trio.runtime.plans import servers_of
 
 from .latency import Latency

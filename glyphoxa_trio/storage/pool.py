@@ -14,8 +14,14 @@ inside one transaction::
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
@@ -34,6 +40,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Work = Callable[Concatenate[apsw.Connection, P], T]
 Prepare = Callable[[apsw.Connection], None]
+Translated = Callable[[Path], AbstractContextManager[None]]
+
+
+class taken:  # noqa: N801 - used like a function
+    """Hold a lock or a semaphore for a block, as its own block does.
+
+    If it is free, that takes no pass of the event loop, which costs as much as a short
+    query.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: trio.Lock | trio.Semaphore) -> None:
+        self._lock = lock
+
+    async def __aenter__(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self._lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 @attrs.define(eq=False)
@@ -43,6 +73,8 @@ class SqlitePool:
     path: Path
     _writer: apsw.Connection
     _readers: list[apsw.Connection]
+    _connected: Callable[[], AbstractAsyncContextManager[apsw.Connection]]
+    _translated: Translated = translated
     _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _free: trio.Semaphore = attrs.field(init=False)
 
@@ -57,7 +89,7 @@ class SqlitePool:
         Raises:
           StorageError: the file cannot be read.
         """
-        async with self._free:
+        async with taken(self._free):
             reader = self._readers.pop()
             try:
                 return await self._run(reader, "begin", partial(work, **kwargs), args)
@@ -73,9 +105,10 @@ class SqlitePool:
         Raises:
           StorageError: nothing was changed.
         """
-        begin = "begin immediate"
-        async with self._turn:
-            return await self._run(self._writer, begin, partial(work, **kwargs), args)
+        async with taken(self._turn):
+            return await self._run(
+                self._writer, "begin immediate", partial(work, **kwargs), args
+            )
 
     async def alone(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what ``work`` returns; it begins its own transactions, if any.
@@ -85,8 +118,19 @@ class SqlitePool:
         Raises:
           StorageError: the file cannot be read or written.
         """
-        async with self._turn:
+        async with taken(self._turn):
             return await self._run(self._writer, "", partial(work, **kwargs), args)
+
+    async def apart(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what ``work`` returns, which has a connection of its own.
+
+        For what takes long, such as a copy of the file: nothing waits for it.
+
+        Raises:
+          StorageError: the file cannot be read or written.
+        """
+        async with self._connected() as connection:
+            return await self._run(connection, "", partial(work, **kwargs), args)
 
     async def _run(
         self,
@@ -95,9 +139,15 @@ class SqlitePool:
         work: Callable[..., T],
         args: tuple[Any, ...],
     ) -> T:
-        with translated(self.path):
-            run = cast(Any, connection).async_run
-            return cast(T, await run(_transaction, connection, begin, work, args))
+        # Without this, APSW raises an error of its own when a deadline has passed that
+        # the caller's scope may have moved since.
+        token = apsw.aio.deadline.set(math.inf)
+        try:
+            with self._translated(self.path):
+                run = cast(Any, connection).async_run
+                return cast(T, await run(_transaction, connection, begin, work, args))
+        finally:
+            apsw.aio.deadline.reset(token)
 
 
 def _transaction(
@@ -128,38 +178,48 @@ async def open_pool(
     readers: int = READERS,
     durable: bool = False,
     prepare: Prepare | None = None,
+    translated: Translated = translated,
 ) -> AsyncGenerator[SqlitePool]:
     """Open a file, or create it; older versions are migrated.
 
     Args:
       durable: each commit survives a loss of power as well, and takes longer.
       prepare: called with each connection, in its thread: it may load extensions.
+      translated: raises other errors than `StorageError` and `UnusableFile`.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema, or of a newer version.
       StorageError: if it cannot be read and written now.
     """
-    opening = partial(_create, path, schema, prepare)
-    await trio.to_thread.run_sync(opening, abandon_on_cancel=True)
-    async with AsyncExitStack() as stack:
 
-        async def connected(*, writes: bool) -> apsw.Connection:
-            token = apsw.async_controller.set(cast(Any, apsw.aio.Trio))
-            try:
-                with translated(path):
-                    connection: Any = await apsw.Connection.as_async(str(path))
-            finally:
-                apsw.async_controller.reset(token)
-            stack.push_async_callback(_closed, connection)
-            settle = partial(_settle, connection, prepare, writes, durable)
+    @asynccontextmanager
+    async def connected(*, writes: bool = True) -> AsyncGenerator[apsw.Connection]:
+        token = apsw.async_controller.set(cast(Any, apsw.aio.Trio))
+        try:
             with translated(path):
-                await connection.async_run(settle)
-            return cast(apsw.Connection, connection)
+                connection: Any = await apsw.Connection.as_async(str(path))
+        finally:
+            apsw.async_controller.reset(token)
+        try:
+            with translated(path):
+                await connection.async_run(
+                    _settle, connection, prepare, writes, durable
+                )
+            yield cast(apsw.Connection, connection)
+        finally:
+            with trio.move_on_after(_CLOSING, shield=True):
+                await connection.aclose()
 
-        writer = await connected(writes=True)
-        yield SqlitePool(
-            path, writer, [await connected(writes=False) for _ in range(readers)]
-        )
+    opening = partial(_create, path, schema, prepare)
+    with translated(path):
+        await trio.to_thread.run_sync(opening, abandon_on_cancel=True)
+    async with AsyncExitStack() as stack:
+        writer = await stack.enter_async_context(connected())
+        several = [
+            await stack.enter_async_context(connected(writes=False))
+            for _ in range(readers)
+        ]
+        yield SqlitePool(path, writer, several, connected, translated)
 
 
 def _create(path: Path, schema: Schema, prepare: Prepare | None) -> None:
@@ -177,8 +237,3 @@ def _settle(
         prepare(connection)
     if not writes:
         connection.pragma("query_only", True)
-
-
-async def _closed(connection: apsw.Connection) -> None:
-    with trio.move_on_after(_CLOSING, shield=True):
-        await cast(Any, connection).aclose()

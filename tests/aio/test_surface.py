@@ -19,7 +19,7 @@ INSTEAD: dict[str, set[str]] = {
         "attach_microphone",
         "untouched",
     },
-    "Runtime": {"host", "llm", "overload", "speculation", "s2s_label"},
+    "Runtime": {"host", "llm", "memory", "overload", "speculation", "s2s_label"},
     "Scene": {"name", "dismiss", "idle"},  # the name for ears, as the next two
     "SceneTurn": {"interrupt", "spoken_text"},
     "Session": set(),

@@ -37,6 +37,7 @@ from glyphoxa_trio.config import (
     TelemetryConfig,
 )
 from glyphoxa_trio.config.builtin import (
+    REPLACEABLE,
     FilesConfig,
     ImagesConfig,
     MusicConfig,
@@ -49,6 +50,7 @@ from glyphoxa_trio.config.cost import CostConfig, Price
 from glyphoxa_trio.config.fields import TakesEffect, declared
 from glyphoxa_trio.config.layout import key_of
 from glyphoxa_trio.config.llm import ModelConfig
+from glyphoxa_trio.config.memory import EmbeddingsConfig, MemoryConfig
 from glyphoxa_trio.config.model import TrustConfig
 from glyphoxa_trio.config.overrides import ToolOverride
 from glyphoxa_trio.config.s2s import (
@@ -249,6 +251,12 @@ def whole(folder: Path, key: str = "") -> Config:
         scene=SceneConfig(context=("Rain.",)),
         cost=CostConfig(prices={"m": Price()}),
         sessions=SessionsConfig(key=Secret("a")),
+        memory=MemoryConfig(
+            store="off",
+            embeddings=EmbeddingsConfig(path=folder)
+            if key == "memory.embeddings.path"
+            else EmbeddingsConfig(base_url=here, model="m"),
+        ),
         template_defaults={"caller_name": "you"},
     )
 
@@ -317,6 +325,7 @@ OTHERS: dict[str, Any] = {
     "builtin.images.size": "512x512",
     "builtin.dice.tables": {"omens": ("c", "d")},
     "hedging.replicas": (),
+    "memory.accept_above": 0.5,
     "hedging.extra_calls": 0.5,
     "npcs[].s2s_model": "another",
     **dict.fromkeys(("s2s.speed", "s2s.fallbacks[].speed"), 1.2),
@@ -502,7 +511,8 @@ def tools(seen: Seen) -> Any:
     return [
         (x.exposed, insides(x.definition), insides(x.tool.function or x.tool.handler))
         for x in seen.runtime.host.snapshot.listings
-        if not x.definition.external
+        # What remembers is each run's own.
+        if not x.definition.external and x.definition.group not in REPLACEABLE
     ]
 
 
@@ -574,6 +584,7 @@ LOOKS: dict[str, Look] = {
     "scene": conversation,
     "scene.players": lambda seen: seen.latest(SceneActor).settings().players,
     "sessions": lambda seen: seen.runtime._cast.config.sessions,
+    "memory.recall": lambda seen: seen.runtime.config.memory.recall,
     "cost": lambda seen: seen.runtime._cast.services.costs.config,
     "template_defaults": conversation,
 }

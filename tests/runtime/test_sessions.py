@@ -335,7 +335,7 @@ async def test_variables_of_a_session_that_is_there_are_not_changed_in_passing()
             runtime.session("one", variables={"caller_name": "Eve"})
 
 
-def test_there_are_only_so_many() -> None:
+async def test_there_are_only_so_many() -> None:
     tables = SessionStates(lambda: 2, lambda table: False)
     first = tables.sit(SessionKey("1"), {})
     tables.sit(SessionKey("2"), {})

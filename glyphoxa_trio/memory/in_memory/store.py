@@ -37,7 +37,9 @@ from glyphoxa_trio.memory.entries import (
     Evening,
     Holder,
     KeptEntry,
+    Line,
     SessionRow,
+    check_heard,
 )
 from glyphoxa_trio.memory.errors import (
     Fenced,
@@ -59,17 +61,20 @@ from glyphoxa_trio.memory.knowledge import (
     Standing,
     is_that_fact,
 )
+from glyphoxa_trio.memory.passages import in_passage, passages
+from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.similarity import unit
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer, common
 from glyphoxa_trio.memory.words import (
     MOST_QUERY,
     evening_name,
     folded,
+    words_in_line,
     words_in_query,
     words_of,
 )
 
-# Lines in one chunk, and characters.
-_CHUNK_LINES = 12
 T = TypeVar("T")
 Kept = TypeVar("Kept", Entity, Relationship)
 
@@ -162,11 +167,11 @@ class _Journal:
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
         row = self._row(claim)
-        for entry in entries:
+        plain = [json.loads(json.dumps(dict(entry.data))) for entry in entries]
+        for entry, data in zip(entries, plain, strict=True):
             row.last += 1
-            plain = json.loads(json.dumps(dict(entry.data)))
             kept = KeptEntry(
-                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=plain)
+                n=row.last, epoch=row.epoch, entry=attrs.evolve(entry, data=data)
             )
             if entry.kind is EntryKind.SNAPSHOT:
                 row.entries = _lines_of(row)
@@ -239,17 +244,23 @@ class _Transcripts:
         limit: int = 10,
     ) -> FoundLines:
         every, telling = words_in_query(query)
+        seen = [
+            (line, words_in_line(line.line.text, line.line.corrected))
+            for line in self._seen(campaign, viewer, evening=evening)
+        ]
+        lines_with = {
+            word: min(MOST_COUNTED, sum(word in words for _, words in seen))
+            for word in telling
+        }
         found = []
-        for line in self._seen(campaign, viewer, evening=evening):
-            text = f"{line.line.text} {line.line.corrected}"
-            words = set(words_of(text))
-            if words.isdisjoint(telling):
-                continue
-            score = sum(word in words for word in telling) / len(telling)
-            whole = words.issuperset(every)
-            found.append((whole, attrs.evolve(line, score=score, snippet=text.strip())))
-        found.sort(key=lambda x: (not x[0], -x[1].score, -x[1].at, x[1].n))
-        return FoundLines(lines=tuple(x for _, x in found[:limit]))
+        for line, words in seen:
+            if score := relevance(words, lines_with):
+                score += set(words).issuperset(every)
+                said = line.line
+                shown = snippet_of_line(said.text, said.corrected, telling)
+                found.append(attrs.evolve(line, score=score, snippet=shown))
+        found.sort(key=lambda x: (-x.score, -x.at, x.session, -x.n))
+        return FoundLines(lines=tuple(found[: max(0, limit)]))
 
     async def recent(
         self,
@@ -268,7 +279,7 @@ class _Transcripts:
             if x.at < until
         ]
         found.sort(key=lambda x: (x.at, x.session, x.n))
-        return tuple(found[-limit:]) if limit else ()
+        return tuple(found[-limit:]) if limit > 0 else ()
 
     def _seen(
         self,
@@ -289,7 +300,7 @@ class _Transcripts:
                     n=kept.n,
                     at=kept.entry.at,
                     line=line,
-                    snippet=line.text,
+                    snippet=snippet(line.text, ()),
                 )
 
     async def evenings(
@@ -302,7 +313,7 @@ class _Transcripts:
             if one.campaign == campaign and (viewer.npc is None or one.name in heard)
         ]
         found.sort(key=lambda x: (-x.began, x.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def evening(
         self, campaign: CampaignKey, viewer: Viewer, evening: str
@@ -316,7 +327,7 @@ class _Transcripts:
     def _as(self, one: _Evening, viewer: Viewer) -> Evening:
         seen = {r: text for r, text in one.summaries.items() if r.reaches(viewer)}
         # The one that the fewest may know tells the most.
-        best = min(seen, key=lambda x: len(x.npcs or ()), default=None)
+        best = min(seen, key=_known_to, default=None)
         return Evening(
             id=one.name,
             session=one.session,
@@ -338,7 +349,16 @@ class _Transcripts:
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
     ) -> None:
+        check_heard(reach)
         self.rows.evening(campaign, evening).summaries[reach] = text
+
+
+def _known_to(reach: Reach) -> tuple[float, list[str]]:
+    """Sort reaches: few NPCs before many, and every NPC last."""
+    return (
+        math.inf if reach.npcs is None else len(reach.npcs),
+        sorted(reach.npcs or ()),
+    )
 
 
 @attrs.frozen(eq=False)
@@ -354,23 +374,29 @@ class _Index:
             for id_, x in self.rows.chunks.items()
             if (model, id_) not in self.rows.vectors
         ]
-        return tuple(open_[:limit])
+        return tuple(open_[: max(0, limit)])
 
     def _cut(self) -> None:
-        done = {x.evening for _, x in self.rows.chunks.values() if not x.fact}
+        done = {
+            (owner, *line)
+            for owner, chunk in self.rows.chunks.values()
+            for line in chunk.lines
+        }
+
+        def reach(line: _Said) -> Reach | None:
+            session, kept, said = line
+            known = (session.campaign, session.name, kept.n) in done
+            return None if known else said.reach
+
         for one in self.rows.evenings:
-            if one.ended is None or one.name in done:
-                continue
-            said = [
-                (row, kept)
-                for row, kept in self.rows.lines(one.campaign)
-                if kept.entry.line and kept.entry.line.evening == one.name
-            ]
-            # Only neighbours that the same NPCs heard are in one chunk.
-            for _, same in itertools.groupby(said, lambda x: x[1].entry.line.reach):  # type: ignore[union-attr]
-                lines = list(same)
-                for at in range(0, len(lines), _CHUNK_LINES):
-                    self._add(one, lines[at : at + _CHUNK_LINES])
+            if one.ended is not None:
+                lines = [
+                    (row, kept, kept.entry.line)
+                    for row, kept in self.rows.lines(one.campaign)
+                    if kept.entry.line and kept.entry.line.evening == one.name
+                ]
+                for passage in passages(lines, reach, _text):
+                    self._add(one, passage)
         facts = {x.fact for _, x in self.rows.chunks.values()}
         for campaign, fact in self.rows.facts.values():
             if fact.standing is Standing.ACCEPTED and fact.id not in facts:
@@ -384,15 +410,14 @@ class _Index:
                 )
                 self.rows.chunks[id_] = campaign, chunk
 
-    def _add(self, one: _Evening, lines: list[tuple[_Session, KeptEntry]]) -> None:
-        said = [x.entry.line for _, x in lines if x.entry.line is not None]
+    def _add(self, one: _Evening, lines: list[_Said]) -> None:
         id_ = self.rows.ids()
         chunk = Chunk(
-            text="\n".join(f"{x.speaker}: {x.corrected or x.text}" for x in said),
-            reach=common(x.reach for x in said),
+            text="\n".join(map(_text, lines)),
+            reach=common(said.reach for _, _, said in lines),
             evening=one.name,
             at=lines[0][1].entry.at,
-            lines=tuple((row.name, kept.n) for row, kept in lines),
+            lines=tuple((row.name, kept.n) for row, kept, _ in lines),
             id=id_,
         )
         self.rows.chunks[id_] = one.campaign, chunk
@@ -400,13 +425,16 @@ class _Index:
     async def add(
         self, model: str, vectors: Sequence[tuple[int, Sequence[float]]]
     ) -> None:
-        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
-        sizes |= {len(x) for _, x in vectors}
-        if len(sizes) > 1:
-            raise QueryRefused(f"the vectors of {model} differ in length: {sizes}")
-        for id_, vector in vectors:
+        self._check_size(model, *(len(x) for _, x in vectors))
+        units = [(id_, unit(vector)) for id_, vector in vectors]
+        for id_, vector in units:
             if id_ in self.rows.chunks:
                 self.rows.vectors[model, id_] = tuple(vector)
+
+    def _check_size(self, model: str, *given: int) -> None:
+        sizes = {len(x) for (name, _), x in self.rows.vectors.items() if name == model}
+        if len(sizes | set(given)) > 1:
+            raise QueryRefused(f"the vectors of {model} differ in length")
 
     async def search(
         self,
@@ -417,13 +445,16 @@ class _Index:
         *,
         limit: int = 10,
     ) -> tuple[FoundChunk, ...]:
+        self._check_size(model, len(vector))
+        asked = unit(vector)
         found = []
         for (name, id_), other in self.rows.vectors.items():
             owner, chunk = self.rows.chunks[id_]
             if name == model and owner == campaign and chunk.reach.reaches(viewer):
-                found.append(FoundChunk(chunk=chunk, score=_cosine(vector, other)))
+                score = sum(x * y for x, y in zip(asked, other, strict=True))
+                found.append(FoundChunk(chunk=chunk, score=score))
         found.sort(key=lambda x: (-x.score, x.chunk.id))
-        return tuple(found[:limit])
+        return tuple(found[: max(0, limit)])
 
     async def progress(self, model: str) -> tuple[int, int]:
         self._cut()
@@ -435,15 +466,12 @@ class _Index:
             del self.rows.vectors[key]
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    if len(one) != len(other):
-        raise QueryRefused(f"a vector of {len(one)} dimensions, not {len(other)}")
-    product = math.hypot(*one) * math.hypot(*other)
-    return (
-        sum(x * y for x, y in zip(one, other, strict=True)) / product
-        if product
-        else 0.0
-    )
+_Said = tuple[_Session, KeptEntry, Line]
+
+
+def _text(line: _Said) -> str:
+    _, _, said = line
+    return in_passage(said.speaker, said.text, said.corrected)
 
 
 @attrs.frozen(eq=False)
@@ -746,6 +774,8 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(self, tenant: str, player: str) -> Forgotten:
+        if not player:
+            return Forgotten()  # lines of NPCs have no player
         return await self._forget(
             tenant,
             lambda kept: (

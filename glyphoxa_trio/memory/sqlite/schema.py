@@ -67,6 +67,7 @@ SCHEMA: Final = Schema(
             ended integer not null default 0,
             unique (tenant, name)
         ) strict;
+        create index session_held on session (holder) where holder <> '';
         create table entry (
             id integer primary key,
             session integer not null references session on delete cascade,
@@ -79,6 +80,8 @@ SCHEMA: Final = Schema(
             data text not null default '{{}}',
             unique (session, n)
         ) strict;
+        -- A session may have many more lines than other entries.
+        create index entry_not_line on entry (session, n) where kind <> 'line';
 
         create table evening (
             id integer primary key,
@@ -87,9 +90,12 @@ SCHEMA: Final = Schema(
             session integer not null references session on delete cascade,
             began real not null,
             ended real,
+            whole integer not null default 0,  -- each of its lines is in a chunk
             unique (campaign, name)
         ) strict;
         create index evening_of on evening (session, began);
+        create index evening_when on evening (campaign, began);
+        create index evening_cut on evening (id) where ended is not null and not whole;
         create table summary (
             evening integer not null references evening on delete cascade,
             audience integer not null references audience,
@@ -100,6 +106,7 @@ SCHEMA: Final = Schema(
         -- The entries of the kind line; `id` is the entry's.
         create table line (
             id integer primary key references entry on delete cascade,
+            session integer not null,
             campaign integer not null,
             evening integer references evening,
             audience integer not null references audience,
@@ -111,14 +118,14 @@ SCHEMA: Final = Schema(
             corrected text not null default '',
             seconds real not null default 0
         ) strict;
-        create index line_when on line (campaign, at);
-        create index line_of on line (evening, id);
-        create index line_by on line (player) where player <> '';
+        -- Whoever hears little in a long campaign finds it as fast as the others, since
+        -- the audience comes before the time.
+        create index line_when on line (campaign, audience, at);
+        create index line_in on line (session, audience, at);
+        create index line_of on line (campaign, audience, evening, at);
+        -- The words of lines; `line_words` of the package writes and reads it.
         create virtual table line_words using fts5 (
-            -- `c5a17`: one word for the campaign and the audience
-            scope, text, corrected,
-            content='', contentless_delete=1,
-            tokenize="unicode61 remove_diacritics 2"
+            words, content='', contentless_delete=1, tokenize='ascii'
         );
 
         create table entity (
@@ -178,8 +185,9 @@ SCHEMA: Final = Schema(
             delete from fact_words where rowid = old.id;
         end;
 
+        -- An id is never used again: a model's `reached` counts on it.
         create table chunk (
-            id integer primary key,
+            id integer primary key autoincrement,
             campaign integer not null references campaign on delete cascade,
             evening integer references evening on delete cascade,
             fact integer references fact on delete cascade,
@@ -191,14 +199,56 @@ SCHEMA: Final = Schema(
         ) strict;
         create index chunk_of on chunk (evening);
         create index chunk_fact on chunk (fact);
-        -- The chunk of a fact is cut again when the fact has changed.
+        -- An accepted fact is a chunk, and a changed one another.
+        create trigger fact_added after insert on fact when new.standing = 'accepted'
+        begin
+            insert into chunk (campaign, fact, audience, topics, secret, at, text)
+            values (new.campaign, new.id, new.audience, new.topics, new.secret, new.at,
+                new.text);
+        end;
         create trigger fact_changed
         after update of text, standing, audience, topics, secret, at on fact
         when (old.text, old.standing, old.audience, old.topics, old.secret, old.at)
             <> (new.text, new.standing, new.audience, new.topics, new.secret, new.at)
         begin
             delete from chunk where fact = old.id;
+            insert into chunk (campaign, fact, audience, topics, secret, at, text)
+            select new.campaign, new.id, new.audience, new.topics, new.secret, new.at,
+                new.text
+            where new.standing = 'accepted';
         end;
+
+        -- Models of embeddings. Chunks up to `reached` have a vector. A model without a
+        -- name is being removed.
+        create table model (
+            id integer primary key,
+            name text unique,
+            dimensions integer not null,
+            reached integer not null default 0
+        ) strict;
+        -- `full` has the length 1: 32-bit floats, and zeros up to a multiple of eight.
+        create table vector (
+            id integer primary key,
+            model integer not null references model on delete cascade,
+            chunk integer not null references chunk on delete cascade,
+            full blob not null,
+            unique (model, chunk)
+        ) strict;
+        create index vector_of on vector (chunk);
+        -- A search reads these first, so they have no more than it needs: whether each
+        -- number of the vector is above 0, and the audience, topics and secret of the
+        -- chunk.
+        create table code (
+            model integer not null references model on delete cascade,
+            campaign integer not null,
+            chunk integer not null references chunk on delete cascade,
+            audience integer not null,
+            topics text not null,
+            secret integer not null,
+            bits blob not null,
+            primary key (model, campaign, chunk)
+        ) strict, without rowid;
+        create index code_of on code (chunk);
 
         -- What was made of a line.
         create table source (
@@ -209,6 +259,14 @@ SCHEMA: Final = Schema(
         create index source_line on source (line);
         create index source_fact on source (fact);
         create index source_chunk on source (chunk);
+
+        -- Lines that are in no chunk any more are cut again. `appending` does the same
+        -- for new ones.
+        create trigger chunk_removed after delete on chunk
+        when old.evening is not null
+        begin
+            update evening set whole = 0 where id = old.evening and whole;
+        end;
         """,
     ),
 )

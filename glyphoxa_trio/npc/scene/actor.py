@@ -114,7 +114,8 @@ class SceneActor:
                             await company.tell(context)
                             call.reply(None)
                         case LetHear(speaker, text, to):
-                            await company.let_hear([Overheard(speaker, text, to)])
+                            line = Overheard(speaker, text, to)
+                            await company.let_hear([line], logged=False)
                             call.reply(None)
                         case Look():
                             call.reply(self._statistics())
@@ -124,6 +125,7 @@ class SceneActor:
 
     def _enter(self, place: QueuedUtterance) -> None:
         place.goes_to(self.settings().session.npc(self._meant(place)))
+        place.listener.is_among(self.company.names.npcs)
         interrupts = self._queue.interrupts(place)
         for earlier in self._queue.come(place):
             self._end(earlier, "the speaker went on")

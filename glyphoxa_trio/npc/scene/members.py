@@ -13,7 +13,8 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.overheard import Overheard
-from glyphoxa_trio.npc.session.npc import Npc
+from glyphoxa_trio.npc.session.messages import Overhear
+from glyphoxa_trio.npc.session.npc import PATIENCE, Npc
 from glyphoxa_trio.npc.snapshot import SceneSnapshot
 
 from .addressing import Names
@@ -96,14 +97,22 @@ class SceneMembers:
         self._told.add(name)
 
     async def let_hear(
-        self, lines: Iterable[Overheard], *, but: str | None = None
+        self,
+        lines: Iterable[Overheard],
+        *,
+        but: str | None = None,
+        logged: bool = True,
     ) -> None:
-        """Tell all NPCs ``but`` one what was said; none answers."""
+        """Tell all NPCs ``but`` one what was said; none answers.
+
+        ``logged``: it belongs to a turn, with which it is kept.
+        """
 
         async def tell(name: str) -> None:
             for line in lines:
                 try:
-                    await self.npc(name).overhear(line.speaker, line.text, to=line.to)
+                    request = Overhear(line.speaker, line.text, line.to, logged)
+                    await self.npc(name)._door.ask(request, within=PATIENCE)
                 except GlyphoxaError:
                     self.unheard += 1
 

@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.engines.fast import FastModel
 from glyphoxa_trio.npc.engines.speech import SpeechEngine
 from glyphoxa_trio.npc.engines.text import TextEngine
 from glyphoxa_trio.npc.events import Fallback, Queued
+from glyphoxa_trio.npc.hot_context import Moment
 from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.s2s.own_voice import OwnVoice
 from glyphoxa_trio.npc.session.messages import (
@@ -161,6 +162,9 @@ class NpcSession:
                         self._catch_up_if_idle()
                         call.reply(None)
                     case PartialSpeech(text, speaker):
+                        self.services.hearing(
+                            Moment(**memory.id.of(0), speaker=speaker, text=text)
+                        )
                         if not self._running and runner.engine.may_speculate:
                             runner.speculator.hear(self._turns, text, speaker)
                         call.reply(None)
@@ -168,10 +172,12 @@ class NpcSession:
                         call.reply(runner.questions.answer(question, yes=yes))
                     case Interrupt(speaker, everybody):
                         call.reply(self._interrupt(speaker, everybody=everybody))
-                    case Overhear(speaker, text, to):
+                    case Overhear(speaker, text, to, logged):
                         line = Overheard(speaker, text, to)
                         memory.conversation.overhear(line)
                         runner.engine.overhear(line)
+                        if self.services.log is not None and not logged:
+                            self.services.log.overheard(memory.id, line)
                         call.reply(None)
                     case LendEar(speaker, name):
                         microphone = self.services.handover.take(name, Microphone)

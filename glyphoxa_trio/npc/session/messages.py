@@ -76,11 +76,15 @@ class Interrupt(Request[SessionMessages, bool]):
 
 @attrs.frozen
 class Overhear(Request[SessionMessages, None]):
-    """Remember that ``speaker`` said this ``to`` another; do not answer."""
+    """Remember that ``speaker`` said this ``to`` another; do not answer.
+
+    ``logged``: it belongs to the turn of another NPC, with which it is kept.
+    """
 
     speaker: str
     text: str
     to: str = ""
+    logged: bool = False
 
 
 @attrs.frozen

@@ -269,7 +269,8 @@ class Npc:
         far; `say` follows with the final words. If the configuration allows
         ``speculation``, the turn may begin on words that do not change for a moment. It
         is used if they become the final words, and dropped without effect otherwise.
-        Returns at once; while a turn runs it does nothing.
+        What memory knows of the words is fetched ahead in any case. Returns at once;
+        while a turn runs no other one is begun.
         """
         check_text(text=text, speaker=speaker)
         await self._door.ask(PartialSpeech(text, speaker), within=PATIENCE)

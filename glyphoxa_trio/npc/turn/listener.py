@@ -22,13 +22,14 @@ class Listener:
     ``stream`` delivers the events. Leaving it cancels the turn, begun or not. ``ended``
     is set when the turn has ended and is remembered. Once the turn was accepted, the
     listener knows its ``number`` and what was heard of it, and its ``interaction`` if a
-    speech-to-speech model answers.
+    speech-to-speech model answers. ``present``: the NPCs that hear the turn in a scene.
     """
 
     stream: Stream[TurnEvent] = attrs.field(factory=Stream)
     ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     number: int = attrs.field(default=0, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
+    present: tuple[str, ...] = attrs.field(default=(), init=False)
     _exchange: Exchange | None = attrs.field(default=None, init=False)
     _played: float | None = attrs.field(default=None, init=False)
     _report: Callable[[float], None] = attrs.field(init=False)
@@ -44,6 +45,10 @@ class Listener:
         self._exchange = exchange
         if self._played is not None:
             exchange.played(self._played)
+
+    def is_among(self, npcs: tuple[str, ...]) -> None:
+        """Record which NPCs of a scene hear the turn, beside the one that answers."""
+        self.present = npcs
 
     def listen_through(
         self,

@@ -99,6 +99,12 @@ class NpcMemory:
 
     def snapshot(self) -> NpcSnapshot:
         """Return a snapshot of everything but costs, which are kept elsewhere."""
+        beside = (exchange.snapshot() for exchange in self._superseded)
+        history = (*self.conversation.snapshot(), *beside)
+        return attrs.evolve(self.without_history(), history=history)
+
+    def without_history(self) -> NpcSnapshot:
+        """Return a `snapshot` without the turns that have ended."""
         lost = [
             Outcome(
                 call=call,
@@ -110,11 +116,9 @@ class NpcMemory:
             for call, key in self.left
         ]
         loaded, used, wanted = self.shelf.snapshot()
-        beside = (exchange.snapshot() for exchange in self._superseded)
         return NpcSnapshot(
             turns=self.turns,
             opening=self.opening.snapshot(self.settings.scene),
-            history=(*self.conversation.snapshot(), *beside),
             overheard=self.conversation.untold,
             late=tuple(
                 attrs.evolve(outcome, media=())
@@ -233,8 +237,8 @@ class NpcMemory:
             del self.pending[key]
         self.conversation.tell_news(exchange)
 
-    def add(self, exchange: Exchange, *, beside: bool = False) -> None:
-        """Remember a turn that has ended.
+    def add(self, exchange: Exchange, *, beside: bool = False) -> list[Exchange]:
+        """Remember a turn that has ended, and return what the history has more now.
 
         Args:
           exchange: the turn.
@@ -244,8 +248,9 @@ class NpcMemory:
         if beside:
             self._superseded.append(exchange)
             del self._superseded[: -self.settings.turn.history]
-            return
+            return []
         self._told = ()
-        for ended in (exchange, *self._superseded):
+        added, self._superseded = [exchange, *self._superseded], []
+        for ended in added:
             self.conversation.add(ended)
-        self._superseded.clear()
+        return added

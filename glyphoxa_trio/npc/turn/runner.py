@@ -35,6 +35,7 @@ from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.npc.turn.speculation import SpeculatedRequest, foresee
 from glyphoxa_trio.npc.turn.speculator import Speculator
+from glyphoxa_trio.npc.turn.turn_log import EndedTurn
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint
@@ -149,8 +150,8 @@ class TurnRunner:
                 output.flush()
                 if self._crash is not None and not utterance.scope.cancel_called:
                     end, error = TurnEnd.FAILED, said(self._crash)
-            exchange = utterance.exchange
-            self._memory.add(exchange, beside=not utterance.begins.is_set())
+            exchange, begun = utterance.exchange, utterance.begins.is_set()
+            added = self._memory.add(exchange, beside=not begun)
             now = trio.current_time()
             output.post(
                 TurnDone(
@@ -169,6 +170,19 @@ class TurnRunner:
                 utterance.interaction.tell_words(told)
             if self._output is output:
                 self._output = self._turn = None
+            if self._services.log is not None and added:
+                self._services.log.ended(self._ended(utterance, added))
+
+    def _ended(self, utterance: Utterance, added: Sequence[Exchange]) -> EndedTurn:
+        memory = self._memory
+        spent = self._services.costs.part(memory.id)
+        return EndedTurn(
+            id=memory.id,
+            number=utterance.number,
+            npc=attrs.evolve(memory.without_history(), spent=spent),
+            exchanges=added,
+            listener=utterance.listener,
+        )
 
     def _output_of(self, utterance: Utterance) -> TurnOutput:
         settings = self.settings
@@ -265,6 +279,7 @@ class TurnRunner:
             spent=partial(self.charge, output.turn),
             fillers=self._memory.fillers,
             speculation=self.speculator.reserved,
+            log=self._services.log,
         )
         if self._narrower is not None:
             self.narrow(self._narrower)

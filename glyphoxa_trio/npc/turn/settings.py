@@ -14,12 +14,14 @@ from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT, Approver
 from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
-from glyphoxa_trio.npc.hot_context import Gather
+from glyphoxa_trio.npc.hot_context import Gather, Moment
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.s2s.own_voice import Recordings
 from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.npc.topics import NO_NAMES, PublicNames
 from glyphoxa_trio.npc.turn.tally import Tally
+from glyphoxa_trio.npc.turn.turn_log import TurnLog
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.gate import Grant
@@ -88,9 +90,13 @@ class Services:
       approver: answers questions about calls, beside `Npc.approve`, for at most
         ``approval_timeout`` seconds outside the tool clock; the first answer counts.
       context: is asked in each turn for context.
+      hearing: called with each partial transcript, so that what will be known of it can
+        be fetched ahead. Must not block.
+      names: returns the names of a session's campaign that all NPCs may know.
       used: called with the session in which a turn begins or has ended.
       synthesizer: says sentences aloud, if there is one.
       recordings: lines that models have said.
+      log: is told of every turn that has ended, if turns are kept.
       warn: called with a message, for example when the synthesizer fails.
     """
 
@@ -105,7 +111,10 @@ class Services:
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
     context: Gather | None = None
+    hearing: Callable[[Moment], None] = lambda _: None
+    names: Callable[[SessionKey], PublicNames] = lambda _: NO_NAMES
     used: Callable[[SessionKey], None] = lambda _: None
     synthesizer: Synthesizer | None = None
     recordings: Recordings = attrs.field(factory=Recordings)
+    log: TurnLog | None = None
     warn: Callable[[str], None] = lambda _: None

@@ -78,6 +78,7 @@ class Tiers:
             text=text,
             npc=npc.name,
             tools=self._slow_tools(settings.grant),
+            names=self._services.names(self._memory.session),
             override=override,
             queue_depth=beside + self._asking(),
             first_turn=not before.any,

@@ -69,6 +69,7 @@ class ToolRound:
             self._awaiting.begin(turn.nursery, self._say)
         deadline = clock.start(begun)
         try:
+            await self._log()
             return await fan_out(
                 self.calls, self._caller(), deadline=deadline, remaining=self._budget
             )
@@ -76,6 +77,19 @@ class ToolRound:
             ended = trio.current_time()
             clock.stop(ended)
             self._elapsed = ended - begun
+
+    async def _log(self) -> None:
+        """Keep that calls with side effects begin: if this process dies before their
+        end, the model is told that their effect is unknown."""
+        turn = self.turn
+        if turn.log is None or self.last:
+            return
+        keys = {
+            x.exposed: x.key for x in self.showing.shown if x.definition.side_effects
+        }
+        calls = [(x, keys[x.name]) for x in self._possible if x.name in keys]
+        if calls:
+            await turn.log.effects_begin(turn.output.id, turn.output.turn, calls)
 
     async def tell(self) -> None:
         """Deliver the summary of the fan-out."""

@@ -20,7 +20,7 @@ from glyphoxa_trio.config import Config
 from glyphoxa_trio.host import SampleHistory, ToolHost
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
-from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
+from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent, TurnKept
 from glyphoxa_trio.npc.events import Decision
 from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
@@ -304,6 +304,8 @@ class Recorder(Hooks):
             stream.tell_if_behind()
 
     def _event(self, event: TurnEvent) -> None:
+        if isinstance(event, TurnKept):  # comes when the disk is done
+            return
         mark(event)
         self._look_for_approvals()
         if isinstance(event, ApprovalSettled) and event.decision in (

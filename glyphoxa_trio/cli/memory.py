@@ -1,0 +1,345 @@
+"""``glyphoxa memory …``: the memory of a campaign, searched, filled and emptied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .application import Commands
+
+memory_app = Commands(
+    name="memory",
+    help=(
+        "What NPCs remember: look at it, search it, decide what is true, import a"
+        " world, export, back up, forget a player."
+        "\n\nCONFIG is a configuration, whose memory is used. A memory file, or the"
+        " postgresql:// address of a database, may be given in its place."
+    ),
+    no_args_is_help=True,
+)
+
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A configuration: YAML, TOML or JSON; or the place of a memory.",
+        show_default=False,
+    ),
+]
+Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", help="Of this tenant only.", show_default=False),
+]
+Campaign = Annotated[
+    str | None,
+    typer.Option("--campaign", help="Of this campaign only.", show_default=False),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write it there.", show_default=False
+    ),
+]
+
+
+@memory_app.command(name="show")
+def show_memory(
+    where: Where,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: place, bytes (null of a database), campaigns (each"
+            " with campaign, tenant, sessions, evenings, lines, entities, facts,"
+            " to_review), embeddings (null, or model, done, of).",
+        ),
+    ] = False,
+) -> None:
+    """Show where the memory is, its campaigns, and how much is in each."""
+    from .memory_show import show as run
+
+    raise typer.Exit(run(where, as_json=json))
+
+
+@memory_app.command(name="search")
+def search_memory(
+    where: Where,
+    query: Annotated[
+        str, typer.Argument(help="Words, in any order.", show_default=False)
+    ],
+    npc: Annotated[
+        str | None,
+        typer.Option("--npc", help="Only what this NPC may know.", show_default=False),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            help="With --npc: a topic that it knows about; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, help="At most so many of each kind.")
+    ] = 10,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: query, partial, found (each with campaign, kind, id,"
+            " at in Unix time, who, text, known_to).",
+        ),
+    ] = False,
+) -> None:
+    """Search entities by name, facts, and the lines that were said.
+
+    You see everything, as the game master; with --npc what that NPC would find. Exit
+    status: 0 also if nothing matches, 2 there is no such NPC or campaign.
+    """
+    from .memory_show import search as run
+
+    raise typer.Exit(
+        run(
+            where,
+            query,
+            npc=npc,
+            topics=topic or (),
+            campaign=campaign,
+            tenant=tenant,
+            limit=limit,
+            as_json=json,
+        )
+    )
+
+
+@memory_app.command(name="review")
+def review_facts(
+    where: Where,
+    accept: Annotated[
+        list[int] | None,
+        typer.Option("--accept", metavar="ID", help="This fact is true."),
+    ] = None,
+    reject: Annotated[
+        list[int] | None,
+        typer.Option("--reject", metavar="ID", help="This fact is not true."),
+    ] = None,
+    secret: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--secret", metavar="ID", help="It is true, and no NPC may know it yet."
+        ),
+    ] = None,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: facts (each with id, campaign, tenant, text,"
+            " standing, about, basis, by, confidence, at, known_to); or after a"
+            " decision accept, reject, secret (ids).",
+        ),
+    ] = False,
+) -> None:
+    """List the facts that wait for the game master; on a terminal, decide about each.
+
+    Facts wait that were extracted with too little confidence, and what players claim.
+    For scripts: --accept 12 --reject 13 --secret 14. Exit status: 0 done, 2 there is no
+    such fact, and nothing was decided.
+    """
+    from .memory_review import Verdict
+    from .memory_review import review as run
+
+    raise typer.Exit(
+        run(
+            where,
+            campaign=campaign,
+            tenant=tenant,
+            verdicts={
+                Verdict.ACCEPT: accept or [],
+                Verdict.REJECT: reject or [],
+                Verdict.SECRET: secret or [],
+            },
+            as_json=json,
+        )
+    )
+
+
+@memory_app.command(name="reveal")
+def reveal_secrets(
+    where: Where,
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WHAT...",
+            help="The number of a fact, or the id or name of an entity.",
+            show_default=False,
+        ),
+    ],
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: campaign, revealed (ids).")
+    ] = False,
+) -> None:
+    """Make secrets known to all NPCs that their topics allow.
+
+    `search` shows the ids with --json. Exit status: 0 revealed, 2 there is no such fact
+    or entity, and nothing was revealed.
+    """
+    from .memory_review import reveal as run
+
+    raise typer.Exit(run(where, what, campaign=campaign, tenant=tenant, as_json=json))
+
+
+@memory_app.command(name="import")
+def import_world(
+    where: Where,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Files, or folders of them.", show_default=False
+        ),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="KIND",
+            help="Their kind, if the content does not tell it: campaign, memory,"
+            " foundry, roll20 or campaign-server.",
+            show_default=False,
+        ),
+    ] = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option(
+            "--campaign",
+            help="Into this campaign; else CONFIG's memory.campaign, that of the file,"
+            " or default.",
+            show_default=False,
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public", help="Make nothing a secret, whatever the files hide."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be imported.")
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: campaign, tenant, dry_run, how many there are of"
+            " each kind and how many of them are new, skipped (each with where, why).",
+        ),
+    ] = False,
+) -> None:
+    """Import a world: people, places, things, how they are related, and facts.
+
+    Foundry VTT journals and actors, the archive of a Roll20 campaign, the campaign
+    server's documents or its file, a campaign file of your own (docs/memory.md), or an
+    export of `memory export`. All files are imported, or none. Importing them again
+    changes nothing. Exit status: 0 imported, also if items were skipped; 2 nothing was.
+    """
+    from glyphoxa_trio.memory.importing import ImportKind
+
+    from .memory_import import import_files as run
+
+    try:
+        chosen = None if kind is None else ImportKind(kind)
+    except ValueError:
+        known = ", ".join(ImportKind)
+        raise typer.BadParameter(f"one of {known}", param_hint="--as") from None
+    raise typer.Exit(
+        run(
+            where,
+            files,
+            kind=chosen,
+            campaign=campaign,
+            tenant=tenant,
+            open_=public,
+            dry_run=dry_run,
+            as_json=json,
+        )
+    )
+
+
+@memory_app.command(name="export")
+def export_campaign(
+    where: Where,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    output: Output = None,
+) -> None:
+    """Write everything of a campaign as JSON, one entry a line, for `memory import`.
+
+    Lines, evenings with their summaries, entities, relationships, facts. It has secrets
+    and the words of players. Exit status: 0 written, 2 there is no such campaign.
+    """
+    from .memory_export import export as run
+
+    raise typer.Exit(run(where, campaign=campaign, tenant=tenant, output=output))
+
+
+@memory_app.command(name="backup")
+def back_up_memory(
+    where: Where,
+    to: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The copy.", show_default=False),
+    ],
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: place, backup, bytes.")
+    ] = False,
+) -> None:
+    """Copy the whole memory into FILE, whole or not at all, while it is in use.
+
+    For a memory file; a PostgreSQL database has pg_dump. Exit status: 0 copied, 2 not.
+    """
+    from .memory_export import backup as run
+
+    raise typer.Exit(run(where, to, as_json=json))
+
+
+@memory_app.command(name="forget")
+def forget_player(
+    where: Where,
+    player: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAYER",
+            help="The player's id, not the name: several may have one.",
+            show_default=False,
+        ),
+    ],
+    tenant: Annotated[
+        str, typer.Option("--tenant", help="The tenant.", show_default=False)
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: player, removed (how many lines, facts, chunks,"
+            " entities, snapshots, summaries), open_sessions.",
+        ),
+    ] = False,
+) -> None:
+    """Remove for good what a player has said, and all that was made of it.
+
+    Lines, their index, passages, summaries, facts, and snapshots of conversations with
+    their words. Backups and exports are not covered. Exit status: 0 removed, 1 there
+    was nothing, 2 not done.
+    """
+    from .memory_export import forget as run
+
+    raise typer.Exit(run(where, player, tenant=tenant, yes=yes, as_json=json))

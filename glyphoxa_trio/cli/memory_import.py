@@ -1,0 +1,243 @@
+"""``glyphoxa memory import``: world data of files into a campaign's memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.memory.archive import Archive, archive_of
+from glyphoxa_trio.memory.archiving import ALL, all_facts, restore
+from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.importing import (
+    Drafts,
+    ImportKind,
+    ImportRefused,
+    Skipped,
+)
+from glyphoxa_trio.memory.importing.files import (
+    MEMORY_FORMAT,
+    content_of,
+    files_in,
+    read_file,
+)
+from glyphoxa_trio.memory.knowledge import Entity
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
+from glyphoxa_trio.storage.errors import StorageError
+
+from .console import say, say_json, wide_console
+from .grids import Column, Grid
+from .grids import show as show_grid
+from .memory_store import DEFAULT, with_memory
+
+MOST_ARCHIVE: Final = 1024 * 1024 * 1024  # bytes of an export of a memory
+_HEAD: Final = 200  # bytes in which an export names its format
+_MOST_SHOWN: Final = 40  # skipped items
+_COLUMNS: Final = (Column("not imported", whole=False), Column("why", whole=False))
+
+
+@attrs.frozen(kw_only=True)
+class _Outcome:
+    """What an import did, or would do."""
+
+    campaign: CampaignKey
+    counts: Mapping[str, int]
+    skipped: Sequence[Skipped]
+    dry: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "campaign": self.campaign.campaign,
+            "tenant": self.campaign.tenant,
+            "dry_run": self.dry,
+            **self.counts,
+            "skipped": [attrs.asdict(x) for x in self.skipped],
+        }
+
+
+def import_files(
+    where: str,
+    files: Sequence[Path],
+    *,
+    kind: ImportKind | None,
+    campaign: str | None,
+    tenant: str | None,
+    open_: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Import files, all of them or none, and report."""
+
+    async def main(memory: Memory, config: Config) -> int:
+        read = partial(_read, files, kind, open_)
+        found = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+        stated = campaign or config.memory.campaign or found.campaign or DEFAULT
+        key = CampaignKey(stated, tenant or "")
+        if isinstance(found, Archive):
+            outcome = await _restored(memory, key, found, dry_run)
+        else:
+            outcome = await _put(memory, key, found, dry_run)
+        if as_json:
+            say_json(outcome.as_json())
+        else:
+            _report(outcome)
+            if key.campaign != (config.memory.campaign or DEFAULT):
+                say(
+                    wide_console(),
+                    f"sessions know it with campaign: {key.campaign}, or in CONFIG with"
+                    f" memory: {{campaign: {key.campaign}}}",
+                    "dim",
+                )
+        return 0
+
+    return with_memory(where, main, create=True)
+
+
+def _read(files: Sequence[Path], kind: ImportKind | None, open_: bool) -> Any:
+    """Return the drafts of all files, or the archive in the only one."""
+    if len(files) == 1 and files[0].is_file() and kind in (None, ImportKind.MEMORY):
+        with files[0].open("rb") as file:
+            is_archive = MEMORY_FORMAT.encode() in file.read(_HEAD)
+        if is_archive or kind is ImportKind.MEMORY:
+            return _archive(files[0])
+    drafts = Drafts(open=open_)
+    for path in files_in(files):
+        read_file(path, drafts, kind=kind, documents=documents_in)
+    return drafts
+
+
+def _archive(path: Path) -> Archive:
+    try:
+        data = json.loads(content_of(path, MOST_ARCHIVE))
+    except RecursionError:
+        raise ImportRefused(f"{path}: it is nested too deeply") from None
+    except ValueError as error:
+        raise ImportRefused(f"{path}: it is not JSON: {error}") from None
+    return archive_of(data, path.name)
+
+
+def documents_in(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the documents of each campaign in a file of the campaign server.
+
+    Raises:
+      ImportRefused: it is damaged, of another program or of another version.
+    """
+    from glyphoxa_trio.campaign.model import Campaign
+    from glyphoxa_trio.campaign.schema import SCHEMA
+    from glyphoxa_trio.campaign.sqlite import SqliteFile
+    from glyphoxa_trio.campaign.transfer import exported
+    from glyphoxa_trio.storage.database import open_to_read
+
+    try:
+        file = SqliteFile(open_to_read(path, SCHEMA))
+        try:
+            campaigns = file.read(lambda records: records.page(Campaign, None, 0, 1000))
+            for _, one in campaigns:
+                cursor: str | None = None
+                while True:
+                    document = file.read(
+                        partial(exported, campaign_id=one.id, cursor=cursor)
+                    )
+                    yield document
+                    if (cursor := document.get("next_cursor")) is None:
+                        break
+        finally:
+            file.close()
+    except StorageError as error:
+        raise ImportRefused(str(error)) from None
+
+
+async def _put(
+    memory: Memory, key: CampaignKey, drafts: Drafts, dry_run: bool
+) -> _Outcome:
+    existing = await memory.graph.entities(key, GAME_MASTER, limit=ALL)
+    imported = drafts.imported(existing)
+    before = {x.id: x for x in existing}
+    new = sum(x.id not in before for x in imported.entities)
+    same = sum(_is_same(x, before.get(x.id)) for x in imported.entities)
+    known = await all_facts(memory, key)
+    if dry_run:
+        texts = {(x.text, x.reach) for x in known}
+        facts = sum((x.text, x.reach) not in texts for x in imported.facts)
+    else:
+        ids = await memory.graph.put(
+            key,
+            entities=imported.entities,
+            relationships=imported.relationships,
+            facts=imported.facts,
+        )
+        facts = len(set(ids) - {x.id for x in known})
+    return _Outcome(
+        campaign=key,
+        counts={
+            "entities": len(imported.entities),
+            "entities_new": new,
+            "entities_changed": len(imported.entities) - new - same,
+            "relationships": len(imported.relationships),
+            "facts": len(imported.facts),
+            "facts_new": facts,
+        },
+        skipped=imported.skipped,
+        dry=dry_run,
+    )
+
+
+def _is_same(new: Entity, before: Entity | None) -> bool:
+    return before is not None and attrs.evolve(new, provenance=before.provenance) == (
+        before
+    )
+
+
+async def _restored(
+    memory: Memory, key: CampaignKey, archive: Archive, dry_run: bool
+) -> _Outcome:
+    if dry_run:
+        counts = {
+            name: len(getattr(archive, name))
+            for name in ("evenings", "lines", "entities", "relationships", "facts")
+        }
+        return _Outcome(campaign=key, counts=counts, skipped=(), dry=True)
+    done = await restore(memory, key, archive)
+    return _Outcome(
+        campaign=key,
+        counts={
+            "evenings_new": done.evenings,
+            "lines_new": done.lines,
+            "entities": done.entities,
+            "relationships": done.relationships,
+            "facts_new": done.facts,
+        },
+        skipped=done.skipped,
+        dry=False,
+    )
+
+
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield "12 entities (2 new, 1 changed)" of the counts of an outcome."""
+    for name, number in counts.items():
+        if "_" in name and name.partition("_")[0] in counts:
+            continue
+        more = {key: n for key, n in counts.items() if key.startswith(f"{name}_")}
+        told = ", ".join(f"{n} {key.partition('_')[2]}" for key, n in more.items())
+        words = " ".join(reversed(name.split("_")))
+        yield f"{number} {words}{f' ({told})' if told else ''}"
+
+
+def _report(outcome: _Outcome) -> None:
+    console = wide_console()
+    counts = ", ".join(_counted(outcome.counts))
+    verb = "would be imported" if outcome.dry else "imported"
+    say(console, f"{verb} into the campaign {outcome.campaign}: {counts}")
+    if outcome.skipped:
+        shown = outcome.skipped[:_MOST_SHOWN]
+        rows = [[x.where, x.why] for x in shown]
+        show_grid(console, Grid(columns=_COLUMNS, rows=rows))
+        if more := len(outcome.skipped) - len(shown):
+            say(console, f"and {more} more: --json lists all", "dim")

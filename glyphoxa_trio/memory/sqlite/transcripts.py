@@ -1,0 +1,274 @@
+"""The lines that were said, in a memory file, and the evenings they were said in."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+import apsw
+import attrs
+
+from glyphoxa_trio.memory.contract import FoundLine, FoundLines
+from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
+from glyphoxa_trio.memory.errors import UnknownItem
+from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
+from glyphoxa_trio.memory.words import evening_name, words_in_query
+from glyphoxa_trio.storage.pool import SqlitePool
+
+from .audiences import (
+    EVERY_NPC,
+    Sight,
+    audience_row,
+    campaign_row,
+    plain,
+    reach_of,
+    sight_of,
+)
+from .found_lines import recent, search
+
+_MOST_EVENINGS: Final = 10_000
+
+
+@attrs.frozen(eq=False)
+class SqliteTranscripts:
+    """The lines that were said, in a memory file."""
+
+    _pool: SqlitePool
+
+    async def begin_evening(self, claim: Claim, at: float) -> Evening:
+        """Begin an evening of a session; one that still goes on ends first."""
+        return await self._pool.write(_begin, claim, at)
+
+    async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
+        """End an evening. Ending it twice changes nothing."""
+        await self._pool.write(_end, campaign, evening, at)
+
+    async def search(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        query: str,
+        *,
+        evening: str = "",
+        limit: int = 10,
+    ) -> FoundLines:
+        """Return the lines that match the words of ``query``, most relevant first.
+
+        The score is between 1 and 2 for lines with all words, and below 1 for others.
+
+        Raises:
+          QueryRefused: it has no word in it, or is too long.
+        """
+        words = words_in_query(query)
+        if limit <= 0:
+            return FoundLines()
+        return await self._pool.read(search, campaign, viewer, words, evening, limit)
+
+    async def recent(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        evening: str = "",
+        session: str = "",
+        before: float | None = None,
+        limit: int = 20,
+    ) -> tuple[FoundLine, ...]:
+        """Return the last lines before a time, oldest first."""
+        if limit <= 0:
+            return ()
+        until = math.inf if before is None else before
+        return await self._pool.read(
+            recent, campaign, viewer, evening, session, until, limit
+        )
+
+    async def evenings(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 20
+    ) -> tuple[Evening, ...]:
+        """Return the evenings that the viewer heard a line of, newest first."""
+        if limit <= 0:
+            return ()
+        most = min(limit, _MOST_EVENINGS)
+        return await self._pool.read(_evenings, campaign, viewer, most)
+
+    async def evening(
+        self, campaign: CampaignKey, viewer: Viewer, evening: str
+    ) -> Evening:
+        """Return one evening.
+
+        Raises:
+          UnknownItem: there is none of that id, or the viewer heard no line of it.
+        """
+        return await self._pool.read(_evening, campaign, viewer, evening)
+
+    async def unsummarised(
+        self, *, before: float
+    ) -> tuple[tuple[CampaignKey, str], ...]:
+        """Return the evenings that ended before that time and have no summary."""
+        return await self._pool.read(_unsummarised, before)
+
+    async def set_summary(
+        self, campaign: CampaignKey, evening: str, text: str, reach: Reach
+    ) -> None:
+        """Set the summary of an evening; one of the same reach is replaced."""
+        check_heard(reach)
+        await self._pool.write(_set_summary, campaign, evening, text, reach)
+
+
+def _begin(connection: apsw.Connection, claim: Claim, at: float) -> Evening:
+    campaign = campaign_row(connection, claim.campaign)
+    session = connection.execute(
+        "select id from session where tenant = ? and name = ?",
+        (plain(claim.tenant), plain(claim.session)),
+    ).get
+    connection.execute(
+        "update evening set ended = ? where session = ? and ended is null",
+        (at, session),
+    )
+    first = plain(claim.session)
+    taken = connection.execute(
+        "select name from evening where campaign = ? and name between ? and ?",
+        (campaign, f"{first}-", f"{first}."),  # "." is the next character after "-"
+    )
+    name = evening_name(claim.session, at, {name for (name,) in taken})
+    connection.execute(
+        "insert into evening (campaign, name, session, began) values (?, ?, ?, ?)",
+        (campaign, plain(name), session, at),
+    )
+    return Evening(id=name, session=claim.session, began=at)
+
+
+def _row_of(connection: apsw.Connection, key: CampaignKey, evening: str) -> int:
+    found: int | None = connection.execute(
+        """select evening.id from evening join campaign on campaign.id = campaign
+        where tenant = ? and campaign.name = ? and evening.name = ?""",
+        (plain(key.tenant), plain(key.campaign), plain(evening)),
+    ).get
+    if found is None:
+        raise _unknown(evening)
+    return found
+
+
+def _unknown(evening: str) -> UnknownItem:
+    return UnknownItem(f"there is no session {evening!r}")
+
+
+def _end(
+    connection: apsw.Connection, key: CampaignKey, evening: str, at: float
+) -> None:
+    connection.execute(
+        "update evening set ended = ? where id = ? and ended is null",
+        (at, _row_of(connection, key, evening)),
+    )
+
+
+_EVENING: Final = """
+    evening.id, evening.name, session.name, began, evening.ended
+    from evening join session on session.id = evening.session
+"""
+
+
+def _evenings(
+    connection: apsw.Connection, key: CampaignKey, viewer: Viewer, limit: int
+) -> tuple[Evening, ...]:
+    sight = sight_of(connection, key, viewer)
+    if sight is None:
+        return ()
+    if viewer.npc is None:
+        rows = connection.execute(
+            f"""select {_EVENING} where evening.campaign = ?
+            order by began desc, evening.name limit ?""",
+            (sight.campaign, limit),
+        )
+    else:
+        # From each audience the newest evenings, found one by one in the index: the
+        # rows of evenings are in the order in which they began.
+        rows = connection.execute(
+            f"""with recursive heard (audience, evening, place) as (
+                select value, (
+                    select max(evening) from line
+                    where campaign = :campaign and audience = value
+                ), 1 from json_each(:audiences)
+                union all
+                select audience, (
+                    select max(evening) from line
+                    where campaign = :campaign and audience = heard.audience
+                    and evening < heard.evening
+                ), place + 1 from heard
+                where evening is not null and place < :limit
+            )
+            select {_EVENING} where evening.id in (select evening from heard)
+            order by began desc, evening.name limit :limit""",
+            {
+                "campaign": sight.campaign,
+                "audiences": json.dumps(sight.audiences),
+                "limit": limit,
+            },
+        )
+    return tuple(_as(connection, sight, row) for row in rows.fetchall())
+
+
+def _evening(
+    connection: apsw.Connection, key: CampaignKey, viewer: Viewer, evening: str
+) -> Evening:
+    row_of = _row_of(connection, key, evening)
+    sight = sight_of(connection, key, viewer)
+    assert sight is not None
+    heard = (
+        viewer.npc is None
+        or connection.execute(
+            """select exists (select 1 from line where campaign = ? and evening = ?
+        and audience in (select value from json_each(?)))""",
+            (sight.campaign, row_of, json.dumps(sight.audiences)),
+        ).get
+    )
+    if not heard:
+        raise _unknown(evening)
+    row = connection.execute(f"select {_EVENING} where evening.id = ?", (row_of,)).get
+    return _as(connection, sight, row)
+
+
+def _as(connection: apsw.Connection, sight: Sight, row: tuple[Any, ...]) -> Evening:
+    id_, name, session, began, ended = row
+    condition, values = sight.heard()
+    # The one that the fewest may know tells the most; `members` is sorted.
+    summary = connection.execute(
+        f"""select text, members from summary join audience on audience.id = audience
+        where evening = ? and {condition}
+        order by audience = {EVERY_NPC}, json_array_length(members), members limit 1""",
+        (id_, *values),
+    ).get
+    text, reach = ("", None) if summary is None else (summary[0], reach_of(summary[1]))
+    return Evening(
+        id=name, session=session, began=began, ended=ended, summary=text, reach=reach
+    )
+
+
+def _unsummarised(
+    connection: apsw.Connection, before: float
+) -> tuple[tuple[CampaignKey, str], ...]:
+    rows = connection.execute(
+        """select campaign.name, tenant, evening.name
+        from evening join campaign on campaign.id = campaign
+        where ended < ?
+        and not exists (select 1 from summary where evening = evening.id)
+        order by evening.id""",
+        (before,),
+    )
+    return tuple((CampaignKey(name, tenant), evening) for name, tenant, evening in rows)
+
+
+def _set_summary(
+    connection: apsw.Connection,
+    key: CampaignKey,
+    evening: str,
+    text: str,
+    reach: Reach,
+) -> None:
+    row = _row_of(connection, key, evening)
+    campaign = campaign_row(connection, key)
+    connection.execute(
+        "insert or replace into summary (evening, audience, text) values (?, ?, ?)",
+        (row, audience_row(connection, campaign, reach.npcs), plain(text)),
+    )

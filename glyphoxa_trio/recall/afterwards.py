@@ -1,0 +1,247 @@
+"""The work after an evening: its summaries are written, and facts extracted.
+
+Each audience, the NPCs that heard exactly the same, gets a summary of what it heard.
+Everything that was made of an evening is written at its end, facts first: an evening
+has a summary if it is done. If no answer of the model can be read, the summary only
+says who spoke, so that the model is not asked for ever. A model that does not answer is
+asked again later, at longer and longer intervals.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.memory import MemoryConfig
+from glyphoxa_trio.errors import said
+from glyphoxa_trio.memory.contract import FoundLine, Memory
+from glyphoxa_trio.memory.errors import KnowledgeRefused
+from glyphoxa_trio.memory.knowledge import Fact
+from glyphoxa_trio.memory.visibility import GAME_MASTER, NO_NPC, CampaignKey, Reach
+from glyphoxa_trio.providers.llm import (
+    LLM,
+    ErrorKind,
+    Finished,
+    LLMError,
+    LLMRequest,
+    TextChunk,
+    Usage,
+)
+
+from .checking import checked
+from .extraction import (
+    MOST_ANSWER,
+    Audience,
+    Extracted,
+    UnreadableAnswer,
+    again,
+    audiences,
+    pieces,
+    read,
+    request_of,
+    without_model,
+)
+from .mentions import Mentions
+
+MOST_LINES: Final = 4000  # of an evening; those before are left out
+MOST_PIECES: Final = 20  # of what one audience heard
+PATIENCE: Final = 300.0  # seconds for one answer; a model on this machine is slow
+EVERY: Final = 30.0  # seconds between two looks for evenings that have ended
+_WRITING: Final = 10.0
+_FIRST_PAUSE: Final = 60.0  # seconds after a model that did not answer
+_LONGEST_PAUSE: Final = 3600.0
+
+Evening = tuple[CampaignKey, str]
+
+
+async def _at_once() -> None: ...
+
+
+@attrs.define(eq=False)
+class Afterwards:
+    """A task that summarises evenings which have ended, one at a time.
+
+    Args:
+      memory: the store.
+      model: the model that is asked; with None the summaries only say who spoke.
+      config: facts with a confidence of ``accept_above`` are accepted.
+      now: returns the time, in Unix time.
+      charge: called with the tokens of each answer.
+      warn: called with what went wrong, in words.
+      idle: returns when no turn runs; a request begins only then.
+    """
+
+    memory: Memory
+    model: LLM | None
+    config: MemoryConfig
+    now: Callable[[], float]
+    charge: Callable[[Usage], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
+    idle: Callable[[], Awaitable[None]] = _at_once
+    _failures: defaultdict[Evening, int] = attrs.field(
+        factory=lambda: defaultdict(int), init=False
+    )
+    _not_before: dict[Evening, float] = attrs.field(factory=dict, init=False)
+
+    async def run(self) -> None:
+        """Summarise evenings as they end, until cancelled."""
+        while True:
+            await self.once()
+            await trio.sleep(EVERY)
+
+    async def once(self) -> int:
+        """Summarise the evenings that have ended by now, and return how many.
+
+        What goes wrong is a warning, and tried again by a later call. Cancelled, it has
+        written an evening as a whole or not at all.
+        """
+        done = 0
+        try:
+            due = await self.memory.transcripts.unsummarised(before=self.now())
+        except Exception as error:  # border: the store may be anything
+            self.warn(f"no session can be summarised: {said(error)}")
+            return 0
+        for one in due:
+            if self._not_before.get(one, 0.0) > trio.current_time():
+                continue
+            try:
+                await self._evening(*one)
+            except Exception as error:  # border: so may the model
+                self._failed(one, error)
+            else:
+                self._not_before.pop(one, None)
+                self._failures.pop(one, None)
+                done += 1
+        return done
+
+    def _failed(self, one: Evening, error: Exception) -> None:
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** self._failures[one])
+        self._failures[one] += 1
+        self._not_before[one] = trio.current_time() + pause
+        if self._failures[one] == 1:  # the others are the same
+            self.warn(
+                f"the session {one[1]} of {one[0]} has no summary yet, and is tried"
+                f" again: {said(error)}"
+            )
+
+    async def _evening(self, campaign: CampaignKey, evening: str) -> None:
+        lines = await self._lines(campaign, evening)
+        summaries: list[tuple[Reach, str]] = []
+        mentions = await Mentions.of(
+            self.memory, campaign, lines, accept_above=self.config.accept_above
+        )
+        facts: list[Fact] = []
+        covered: list[frozenset[int]] = []  # by the facts of earlier audiences
+        for audience in audiences(lines) if lines else ():
+            text, found = await self._audience(
+                evening, lines, audience, mentions, covered
+            )
+            summaries.append((audience.reach, text))
+            facts += found
+            covered.append(frozenset(audience.lines))
+        if not summaries:
+            summaries.append((NO_NPC, without_model(lines)))
+        with trio.fail_after(_WRITING) as scope:
+            scope.shield = True
+            # What a player had removed meanwhile must not come back.
+            if await self._lines(campaign, evening) != lines:
+                raise RuntimeError("its lines changed meanwhile")
+            if facts:
+                entities = mentions.entities(facts)
+                await self.memory.graph.put(campaign, entities=entities, facts=facts)
+            for reach, text in summaries:
+                await self.memory.transcripts.set_summary(
+                    campaign, evening, text, reach
+                )
+
+    async def _lines(
+        self, campaign: CampaignKey, evening: str
+    ) -> tuple[FoundLine, ...]:
+        return await self.memory.transcripts.recent(
+            campaign, GAME_MASTER, evening=evening, limit=MOST_LINES
+        )
+
+    async def _audience(
+        self,
+        evening: str,
+        lines: Sequence[FoundLine],
+        audience: Audience,
+        mentions: Mentions,
+        covered: Sequence[frozenset[int]],
+    ) -> tuple[str, list[Fact]]:
+        """Return the summary for an audience, and the facts that are new with it."""
+        heard = [lines[at] for at in audience.lines]
+        if self.model is None:
+            return without_model(heard), []
+        summary, facts, odd, unread = "", list[Fact](), 0, 0
+        for places, text in pieces(lines, audience.lines)[-MOST_PIECES:]:
+            found = await self._asked(self.model, request_of(text, summary))
+            if found is None:
+                unread += 1
+                continue
+            summary, odd = found.summary, odd + found.odd
+            here = {at + 1: lines[at] for at in places}
+            for one in found.facts:
+                named = {n - 1 for n in one.lines if n in here}
+                # A larger audience heard all of it, and the facts reach this one too.
+                if named and any(named <= others for others in covered):
+                    continue
+                try:
+                    fact = checked(
+                        one,
+                        here,
+                        audience,
+                        evening=evening,
+                        accept_above=self.config.accept_above,
+                    )
+                    facts.append(await mentions.link(fact, one.about))
+                except KnowledgeRefused:
+                    odd += 1
+        if unread or odd:
+            self.warn(
+                f"the session {evening}: {unread} answers of {self.model.label} could"
+                f" not be read, and {odd} facts in the others were left out"
+            )
+        return summary or without_model(heard), facts
+
+    async def _asked(self, model: LLM, request: LLMRequest) -> Extracted | None:
+        """Return the model's answer, asked twice at most; None if it is unreadable."""
+        answer = await self._answer(model, request)
+        try:
+            return read(answer)
+        except UnreadableAnswer:
+            answer = await self._answer(model, again(request, answer))
+        try:
+            return read(answer)
+        except UnreadableAnswer:
+            return None
+
+    async def _answer(self, model: LLM, request: LLMRequest) -> str:
+        """Return an answer as text.
+
+        Raises:
+          LLMError: the model did not answer, or not within `PATIENCE`.
+        """
+        await self.idle()
+        text: list[str] = []
+        size = 0
+        with trio.move_on_after(PATIENCE) as patience:
+            async with model.stream(request) as events:
+                async for event in events:
+                    match event:
+                        case TextChunk(chunk) if size < MOST_ANSWER:
+                            text.append(chunk)
+                            size += len(chunk)
+                        case TextChunk():
+                            break  # it does not end; what is paid is what was sent
+                        case Finished(usage=Usage() as usage):
+                            name = usage.model or model.label
+                            self.charge(attrs.evolve(usage, model=name))
+        if patience.cancelled_caught:
+            raise LLMError(ErrorKind.TURN, f"no whole answer within {PATIENCE:.0f} s")
+        return "".join(text)

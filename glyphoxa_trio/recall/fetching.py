@@ -1,0 +1,293 @@
+"""Fetch what memory knows of one utterance to one NPC: each piece once.
+
+The same pieces are fetched ahead, while a player still speaks, and for the turn. Who
+needs a piece that is being fetched waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.memory.contract import FoundFact, FoundLine, FoundLines, Memory
+from glyphoxa_trio.memory.entries import Evening
+from glyphoxa_trio.memory.errors import QueryRefused, UnknownItem
+from glyphoxa_trio.memory.knowledge import Identity
+from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
+from glyphoxa_trio.memory.words import COMMON, words_in_query
+from glyphoxa_trio.npc.phrases_standard import PAST_KEYWORDS
+
+from .names import Match, NameIndex
+from .references import Reference, reference_in
+
+MOST_ENTITIES: Final = 4  # that were named last
+MOST_EVENINGS: Final = 20
+_MOST_LINES: Final = 12
+_MOST_FACTS: Final = 12
+_MOST_TEXT: Final = 800  # characters of an utterance that are searched for
+# Words of a question that say nothing of its subject.
+_NOT_TELLING: Final = COMMON | frozenset(
+    " ".join((*PAST_KEYWORDS, "say said tell told know knew think happened")).split()
+)
+
+SELF: Final = "self"
+NAMES: Final = "names"
+EVENINGS: Final = "evenings"
+RECENT: Final = "recent"
+
+
+class NotFetched(Exception):
+    """A piece is not there yet."""
+
+
+@attrs.define(eq=False)
+class _Piece:
+    done: trio.Event = attrs.field(factory=trio.Event)
+    value: Any = None
+    error: Exception | None = None
+
+
+@attrs.define(eq=False)
+class Pieces:
+    """Pieces that were fetched, or are being fetched, by key."""
+
+    began: float = attrs.field(factory=trio.current_time)
+    _pieces: dict[Hashable, _Piece] = attrs.field(factory=dict)
+
+    async def fetch(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> None:
+        """Fetch a piece unless it is there; wait if another task fetches it.
+
+        An `Exception` of ``work`` is kept for `get`; the next call tries again.
+        """
+        while True:
+            piece = self._pieces.get(key)
+            if piece is None or piece.error is not None:
+                break
+            await piece.done.wait()
+            if self._pieces.get(key) is piece:  # else it was cancelled
+                return
+        piece = self._pieces[key] = _Piece()
+        fetched = False
+        try:
+            piece.value = await work()
+            fetched = True
+        except Exception as error:  # border: a store may fail in any way
+            piece.error = error
+            fetched = True
+        finally:
+            if not fetched:
+                del self._pieces[key]
+            piece.done.set()
+
+    def get(self, key: Hashable) -> Any:
+        """Return a piece.
+
+        Raises:
+          NotFetched: it is not there yet.
+          Exception: what `fetch` failed with.
+        """
+        piece = self._pieces.get(key)
+        if piece is None or not piece.done.is_set():
+            raise NotFetched(key)
+        if piece.error is not None:
+            raise piece.error
+        return piece.value
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """The parts to fetch: ``own``: the NPC's identity. ``earlier``: what was said on
+    earlier evenings. ``named``: what is named or asked."""
+
+    own: bool = True
+    earlier: bool = True
+    named: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Subject:
+    """The subject of an utterance.
+
+    Args:
+      entities: the ids of those named last, at most four, the last one first.
+      speakers: the ids of the speaker's own entity, if it has one.
+      reference: whether it refers to the past.
+      query: its telling words; "" if nothing is to be searched for.
+    """
+
+    entities: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+    reference: Reference = attrs.field(factory=Reference)
+    query: str = ""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Fetcher:
+    """Fetches for one NPC, with its eyes.
+
+    Args:
+      since: returns the time since which the NPC's conversation has everything itself;
+        None means the beginning of the session's running evening.
+    """
+
+    memory: Memory
+    campaign: CampaignKey
+    viewer: Viewer
+    npc: str
+    session: str
+    pieces: Pieces
+    names: Callable[[CampaignKey], NameIndex | Awaitable[NameIndex]]
+    since: float | None = None
+    _subjects: dict[tuple[str, str], Subject] = attrs.field(factory=dict, init=False)
+
+    async def fetch(self, text: str, speaker: str, wanted: Wanted) -> None:
+        """Fetch all pieces at once that are wanted for these words."""
+        async with trio.open_nursery() as nursery:
+            if wanted.own:
+                nursery.start_soon(self.pieces.fetch, SELF, self._self)
+            if wanted.earlier or wanted.named:
+                nursery.start_soon(self.pieces.fetch, EVENINGS, self._evenings)
+            if wanted.earlier:
+                nursery.start_soon(self.pieces.fetch, RECENT, self._recent)
+            if wanted.named:
+                await self.pieces.fetch(NAMES, self._names)
+                try:
+                    subject = self.subject(text, speaker)
+                except Exception:  # border: the names could not be had
+                    return
+                for entity in (*subject.entities, *subject.speakers):
+                    work = partial(self._identity, entity)
+                    nursery.start_soon(self.pieces.fetch, entity_key(entity), work)
+                if query := subject.query:
+                    for key, find in (
+                        (facts_key(query), self._facts),
+                        (lines_key(query), self._lines),
+                    ):
+                        nursery.start_soon(self.pieces.fetch, key, partial(find, query))
+
+    def subject(self, text: str, speaker: str) -> Subject:
+        """Return what an utterance is about.
+
+        Raises:
+          NotFetched: the names are not there yet.
+          Exception: the names could not be had.
+        """
+        known = self._subjects.get((text, speaker))
+        if known is None:
+            known = self._subject(text[-_MOST_TEXT:], speaker)
+            self._subjects[text, speaker] = known
+        return known
+
+    def _subject(self, text: str, speaker: str) -> Subject:
+        names: NameIndex = self.pieces.get(NAMES)
+        found = [x.entity for x in reversed(names.find(text, self.viewer))]
+        speakers = self._called(speaker, names)
+        known = {*speakers, *self._called(self.npc, names)}
+        entities = [x for x in dict.fromkeys(found) if x not in known]
+        reference = reference_in(text)
+        query = ""
+        if entities or reference.asks:
+            query = _query_of(names.corrected(text, self.viewer) or text)
+        return Subject(
+            entities=tuple(entities[:MOST_ENTITIES]),
+            speakers=speakers[:1],
+            reference=reference,
+            query=query,
+        )
+
+    def _called(self, name: str, names: NameIndex) -> tuple[str, ...]:
+        """Return the entities that have this name, or begin with it."""
+        found = names.find(name, self.viewer)
+        written = (x.entity for x in found if x.match is not Match.SIMILAR)
+        return tuple(dict.fromkeys(written))
+
+    def before(self) -> float | None:
+        """Return the time before which lines are no part of the conversation."""
+        if self.since is not None:
+            return self.since
+        running = self._running(self.pieces.get(EVENINGS))
+        return None if running is None else running.began
+
+    def earlier(self) -> tuple[Evening, ...]:
+        """Return the evenings before the running one, newest first."""
+        evenings: tuple[Evening, ...] = self.pieces.get(EVENINGS)
+        running = self._running(evenings)
+        return tuple(
+            x
+            for x in evenings
+            if running is None or (x is not running and x.began <= running.began)
+        )
+
+    def _running(self, evenings: tuple[Evening, ...]) -> Evening | None:
+        mine = (x for x in evenings if x.session == self.session and x.ended is None)
+        return next(mine, None)
+
+    async def _names(self) -> NameIndex:
+        found = self.names(self.campaign)
+        return await found if isawaitable(found) else found
+
+    async def _self(self) -> Identity | None:
+        if (found := await self._identity(self.npc)) is not None:
+            return found
+        # An NPC that is configured as "Bartok" may be "Bartok the Barkeep" here.
+        await self.pieces.fetch(NAMES, self._names)
+        called = self._called(self.npc, self.pieces.get(NAMES))
+        return await self._identity(called[0]) if called else None
+
+    async def _identity(self, entity: str) -> Identity | None:
+        graph = self.memory.graph
+        try:
+            return await graph.identity(self.campaign, self.viewer, entity)
+        except UnknownItem:
+            return None
+
+    async def _evenings(self) -> tuple[Evening, ...]:
+        transcripts = self.memory.transcripts
+        return await transcripts.evenings(
+            self.campaign, self.viewer, limit=MOST_EVENINGS
+        )
+
+    async def _recent(self) -> tuple[FoundLine, ...]:
+        await self.pieces.fetch(EVENINGS, self._evenings)
+        return await self.memory.transcripts.recent(
+            self.campaign, self.viewer, before=self.before(), limit=_MOST_LINES
+        )
+
+    async def _facts(self, query: str) -> tuple[FoundFact, ...]:
+        graph = self.memory.graph
+        return await graph.facts(self.campaign, self.viewer, query, limit=_MOST_FACTS)
+
+    async def _lines(self, query: str) -> FoundLines:
+        transcripts = self.memory.transcripts
+        return await transcripts.search(
+            self.campaign, self.viewer, query, limit=2 * _MOST_LINES
+        )
+
+
+def entity_key(entity: str) -> Hashable:
+    """Return the key of an entity's identity."""
+    return "entity", entity
+
+
+def facts_key(query: str) -> Hashable:
+    """Return the key of the facts that a query finds."""
+    return "facts", query
+
+
+def lines_key(query: str) -> Hashable:
+    """Return the key of the lines that a query finds."""
+    return "lines", query
+
+
+def _query_of(text: str) -> str:
+    try:
+        _, telling = words_in_query(text)
+    except QueryRefused:
+        return ""
+    return " ".join(word for word in telling if word not in _NOT_TELLING)

@@ -1,0 +1,150 @@
+"""Names as they are compared: their words, letters, and parts that count. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from glyphoxa_trio.memory.contract import Named
+from glyphoxa_trio.memory.knowledge import EntityKind
+from glyphoxa_trio.memory.visibility import EVERYONE
+from glyphoxa_trio.memory.words import COMMON
+from glyphoxa_trio.npc.topics import names_of
+
+from .common_words import is_common
+
+LEAST_LETTERS: Final = 4  # of a name that is found although misheard
+MOST_LETTERS: Final = 40
+_PEOPLE: Final = (EntityKind.NPC, EntityKind.PLAYER)
+_ARTICLES: Final = ("the", "a", "an")
+# A letter or digit, and the rest of a word with its combining accents.
+_TOKEN: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+_SENTENCE: Final = re.compile(r"[.!?:\n]")
+# Letters that have no accent to remove.
+_PLAIN: Final = str.maketrans(
+    {
+        "ø": "o",
+        "æ": "ae",
+        "œ": "oe",
+        "ł": "l",
+        "đ": "d",
+        "ð": "d",
+        "þ": "th",
+        "\u0131": "i",
+    }
+)
+
+
+class Token(NamedTuple):
+    """A word of a text, in plain letters. ``named``: it is written like a name."""
+
+    word: str
+    start: int
+    end: int
+    named: bool
+
+
+class NameKey(NamedTuple):
+    """A name, or the beginning of one, as it is compared.
+
+    ``letters`` is "" if it is never found by similarity. ``proper``: it is a common
+    word, which is a name only with a capital letter.
+    """
+
+    of: Named
+    words: tuple[str, ...]
+    spelled: str
+    whole: bool
+    proper: bool
+    letters: str = ""
+    code: str = ""
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the words of a text, with their places."""
+    tokens: list[Token] = []
+    loud = text.isupper()
+    end = 0
+    for found in _TOKEN.finditer(text):
+        start, said = found.start(), found.group()
+        # The "s" of "Greymantle's" belongs to no name.
+        if said in "sS" and tokens and text[end:start] in ("'", "\u2019"):
+            end = found.end()
+            continue
+        begins = not tokens or _SENTENCE.search(text, end, start) is not None
+        end = found.end()
+        named = said[0].isupper() and not begins and not loud
+        tokens.append(Token(_plain(said), start, end, named))
+    return tokens
+
+
+def _plain(word: str) -> str:
+    word = word.casefold()
+    if word.isascii():
+        return word
+    apart = unicodedata.normalize("NFKD", word.translate(_PLAIN))
+    return "".join(x for x in apart if not unicodedata.combining(x))
+
+
+def everyone_knows(names: Iterable[Named]) -> tuple[tuple[str, str], ...]:
+    """Return the names that every NPC may know, for the choice of a tier.
+
+    Each comes with the NPC whose own name it is, or "". A name that only a few may
+    know, or that is secret, is left out: a slower tier would betray it.
+    """
+    public = [named for named in names if named.reach == EVERYONE]
+    own: dict[str, list[str]] = {}
+    for named in public:
+        if named.kind is EntityKind.NPC:
+            own.setdefault(named.entity, []).append(named.name)
+    pairs: dict[tuple[str, str], None] = {}
+    for named in public:
+        for key in keys_of(named):
+            if key.proper:
+                continue
+            for owner in own.get(named.entity, ("",)):
+                pairs[key.spelled, owner] = None
+    return tuple(pairs)
+
+
+def keys_of(named: Named) -> list[NameKey]:
+    """Return a name, and the parts of it that stand for the whole."""
+    tokens = tokens_of(named.name)
+    if len(tokens) > 2 and tokens[0].word in _ARTICLES:
+        tokens = tokens[1:]
+    if not tokens:
+        return []
+    words = tuple(token.word for token in tokens)
+    common = [is_common(word) for word in words]
+    proper = len(words) == 1 and common[0]
+    letters = "" if proper or words[0] in COMMON else _letters(words)
+    meant = named.name[tokens[0].start : tokens[-1].end]
+    keys = [NameKey(named, words, meant, True, proper, letters)]
+    keys += [
+        # "Greymantle" of "Greymantle the Sage", but not "Greymantle the", nor "Black".
+        _part(named, tokens[:count])
+        for count in range(1, len(words))
+        if not all(common[:count]) and words[count - 1] not in COMMON
+    ]
+    if named.kind in _PEOPLE and len(words) > 1:
+        parts = set(names_of(named.name))
+        keys += [
+            _part(named, tokens[at : at + 1])
+            for at in range(1, len(words))
+            if words[at] in parts and not common[at]
+        ]
+    return keys
+
+
+def _part(named: Named, tokens: Sequence[Token]) -> NameKey:
+    words = tuple(token.word for token in tokens)
+    meant = named.name[tokens[0].start : tokens[-1].end]
+    return NameKey(named, words, meant, False, False, _letters(words))
+
+
+def _letters(words: Sequence[str]) -> str:
+    letters = "".join(words)
+    fits = LEAST_LETTERS <= len(letters) <= MOST_LETTERS
+    return letters if fits and letters.isascii() else ""

@@ -1,0 +1,291 @@
+"""What each store promises when a player, or what is old, is to be forgotten.
+
+The last test forgets players in a random history, in a store and in the model of one.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import trio
+
+from glyphoxa_trio.memory.contract import Forgotten, Memory
+from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.errors import UnknownItem
+from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.knowledge import (
+    Basis,
+    Entity,
+    EntityKind,
+    Fact,
+    Provenance,
+    Relationship,
+    Standing,
+)
+from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
+from tests.memory.conftest import OpenStore
+
+BARROW = CampaignKey("barrow")
+ELSEWHERE = CampaignKey("barrow", "elsewhere")
+
+
+def said(
+    text: str,
+    player: str,
+    at: float = 1000.0,
+    *,
+    speaker: str = "Ann",
+    evening: str = "",
+) -> Entry:
+    line = Line(
+        text=text, speaker=speaker, player=player, reach=EVERYONE, evening=evening
+    )
+    return Entry(kind=EntryKind.LINE, at=at, line=line)
+
+
+def turn(text: str, at: float = 1000.0) -> Entry:
+    return Entry(kind=EntryKind.TURN, at=at, npc="Bo", turn=1, data={"heard": text})
+
+
+async def claimed(
+    store: Memory, session: str = "table", campaign: CampaignKey = BARROW
+) -> Claim:
+    return await store.journal.claim(campaign.tenant, session, campaign)
+
+
+async def lines(store: Memory, campaign: CampaignKey = BARROW) -> list[str]:
+    recent = await store.transcripts.recent(campaign, GAME_MASTER, limit=100)
+    return [x.line.text for x in recent]
+
+
+async def found(store: Memory, query: str, campaign: CampaignKey = BARROW) -> list[str]:
+    answer = await store.transcripts.search(campaign, GAME_MASTER, query)
+    return [x.line.text for x in answer.lines]
+
+
+async def test_all_names_of_a_player_are_forgotten_and_namesakes_are_not(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        entries = [
+            said("a dragon", "p1", 1.0, speaker="Ann"),
+            said("the dragon again", "p1", 2.0, speaker="Ann the Red"),
+            said("my dragon", "p2", 3.0, speaker="Ann"),
+            said("no dragon", "", 4.0, speaker="Bo"),
+        ]
+        await store.journal.append(claim, entries)
+        assert await store.forget("", "p1") == Forgotten(lines=2)
+        assert await lines(store) == ["my dragon", "no dragon"]
+        assert set(await found(store, "dragon")) == {"my dragon", "no dragon"}
+        assert await found(store, "again") == []
+        assert [x.lines for x in await store.journal.sessions()] == [2]
+        assert await store.forget("", "p1") == Forgotten()
+
+
+async def test_a_player_of_another_tenant_is_left_alone(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        for campaign in (BARROW, ELSEWHERE):
+            claim = await claimed(store, campaign=campaign)
+            await store.journal.append(claim, [said("a dragon", "p1"), turn("dragon")])
+            ann = Entity(id="p1", kind=EntityKind.PLAYER, name="Ann")
+            await store.graph.put(campaign, entities=[ann])
+        assert await store.forget("", "p1") == Forgotten(
+            lines=1, snapshots=1, entities=1
+        )
+        assert await lines(store) == []
+        assert await lines(store, ELSEWHERE) == ["a dragon"]
+        assert await found(store, "dragon", ELSEWHERE) == ["a dragon"]
+        assert len(await store.journal.load(claim)) == 1
+        assert await store.graph.entities(ELSEWHERE, GAME_MASTER)
+        assert await store.forget("nobody", "p1") == Forgotten()
+
+
+@pytest.mark.parametrize("player", ["", "p3"])
+async def test_a_player_who_said_nothing_takes_nothing_along(
+    open_store: OpenStore, player: str
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        await store.journal.append(claim, [said("hm", ""), said("a", "p1"), turn("a")])
+        assert await store.forget("", player) == Forgotten()
+        assert await lines(store) == ["hm", "a"]
+        assert len(await store.journal.load(claim)) == 1
+
+
+async def test_what_a_session_remembers_goes_with_the_words_in_it(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim, other = await claimed(store), await claimed(store, "other")
+        for one, player in ((claim, "p1"), (other, "p2")):
+            snapshot = Entry(kind=EntryKind.SNAPSHOT, at=1.0, data={"said": player})
+            await store.journal.append(
+                one, [said("hm", player), snapshot, turn(player)]
+            )
+        assert await store.forget("", "p1") == Forgotten(lines=1, snapshots=2)
+        assert await store.journal.load(claim) == ()
+        assert len(await store.journal.load(other)) == 2
+        # The session goes on, and its numbers as well.
+        assert await store.journal.append(claim, [said("more", "p1")]) == 4
+
+
+async def test_facts_from_a_line_and_claims_of_the_player_are_forgotten(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        mine = await store.journal.append(claim, [said("a dragon", "p1", 1.0)])
+        other = await store.journal.append(claim, [said("a wyrm", "p2", 2.0)])
+        wyrm = Entity(id="wyrm", kind=EntityKind.NPC, name="Red Wyrm")
+        player = Entity(id="p1", kind=EntityKind.PLAYER, name="Ann")
+        namesake = Entity(id="p2", kind=EntityKind.PLAYER, name="Ann")
+        no_player = Entity(id="p3", kind=EntityKind.NPC, name="Ann")
+        facts = [
+            Fact(text="from a line", about=("wyrm",), lines=(("table", mine),)),
+            Fact(text="from both", lines=(("table", other), ("table", mine))),
+            Fact(text="from another", lines=(("table", other),)),
+            Fact(
+                text="a claim",
+                standing=Standing.CLAIMED,
+                provenance=Provenance(basis=Basis.CLAIMED, player="p1", by="Ann"),
+            ),
+            Fact(text="authored", about=("wyrm",)),
+        ]
+        knows = Relationship(source="p1", type="hunts", target="wyrm")
+        await store.graph.put(
+            BARROW,
+            entities=[wyrm, player, namesake, no_player],
+            relationships=[knows],
+            facts=facts,
+        )
+        gone = await store.forget("", "p1")
+        assert attrs.evolve(gone, chunks=0) == Forgotten(lines=1, facts=3, entities=1)
+        left = await store.graph.facts(BARROW, GAME_MASTER)
+        assert {x.fact.text for x in left} == {"from another", "authored"}
+        assert await store.graph.facts(BARROW, GAME_MASTER, "claim both") == ()
+        entities = await store.graph.entities(BARROW, GAME_MASTER)
+        assert {x.id for x in entities} == {"wyrm", "p2", "p3"}
+        identity = await store.graph.identity(BARROW, GAME_MASTER, "wyrm")
+        assert identity.neighbours == ()
+        with pytest.raises(UnknownItem):
+            await store.graph.identity(BARROW, GAME_MASTER, "p1")
+
+
+async def test_summaries_and_passages_of_their_evenings_are_forgotten(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        for number, player in enumerate(("p1", "p2")):
+            evening = await store.transcripts.begin_evening(claim, number * 1e6)
+            entries = [
+                said(f"{player} says {text}", player, number * 1e6, evening=evening.id)
+                for text in ("a", "b")
+            ]
+            entries.append(said("I see", "", number * 1e6, evening=evening.id))
+            await store.journal.append(claim, entries)
+            await store.transcripts.end_evening(BARROW, evening.id, number * 1e6 + 9)
+            await store.transcripts.set_summary(BARROW, evening.id, player, EVERYONE)
+        chunks = await store.index.pending("m")
+        assert len(chunks) == 2
+        await store.index.add("m", [(chunk.id, [1.0, 0.0]) for _, chunk in chunks])
+        gone = await store.forget("", "p1")
+        assert gone == Forgotten(lines=2, chunks=1, summaries=1)
+        # What others said in it stays, and is cut into a passage of its own.
+        ((_, again),) = await store.index.pending("m")
+        assert again.text == "Ann: I see"
+        answer = await store.index.search(BARROW, GAME_MASTER, "m", [1.0, 0.0])
+        assert ["p2 says a" in x.chunk.text for x in answer] == [True]
+        evenings = await store.transcripts.evenings(BARROW, GAME_MASTER)
+        assert [x.summary for x in evenings] == ["p2", ""]
+        assert await store.transcripts.unsummarised(before=1e9) == (
+            (BARROW, evenings[1].id),
+        )
+
+
+async def test_lines_before_a_time_are_forgotten_for_all_tenants(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        for campaign in (BARROW, ELSEWHERE):
+            claim = await claimed(store, campaign=campaign)
+            entries = [said("old", "p1", 10.0), said("old", "", 11.0)]
+            await store.journal.append(claim, [*entries, said("new", "p1", 20.0)])
+            number = await store.journal.append(claim, [turn("old and new")])
+            fact = Fact(text="old", lines=(("table", number - 3),))
+            new = Fact(text="new", provenance=Provenance(at=1.0, player="p1"))
+            await store.graph.put(campaign, facts=[fact, new])
+        assert await store.forget_before(10.0) == Forgotten()
+        gone = await store.forget_before(20.0)
+        assert attrs.evolve(gone, chunks=0) == Forgotten(lines=4, facts=2, snapshots=2)
+        for campaign in (BARROW, ELSEWHERE):
+            assert await lines(store, campaign) == ["new"]
+            assert await found(store, "old", campaign) == []
+            facts = await store.graph.facts(campaign, GAME_MASTER)
+            assert [x.fact.text for x in facts] == ["new"]
+
+
+_SAID = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # the session
+        st.sampled_from(["p1", "p2", ""]),
+        st.sampled_from(["dragon", "gold", "dragon gold"]),
+        st.booleans(),  # a turn follows
+    ),
+    max_size=20,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    told=_SAID,
+    whom=st.lists(st.sampled_from(["p1", "p2", 3.0, 7.0]), min_size=1, max_size=2),
+)
+def test_every_store_forgets_what_the_model_forgets(
+    open_store: OpenStore,
+    told: list[tuple[int, str, str, bool]],
+    whom: list[str | float],
+) -> None:
+    async def tell(store: Memory, number: int) -> tuple[object, ...]:
+        claims = []
+        for session, campaign in enumerate(("a", "a", "b")):
+            key = CampaignKey(f"{campaign}{number}", f"t{number}")
+            claims.append(await claimed(store, f"s{session} {number}", key))
+        # Those before are old enough to be forgotten, and those after are not.
+        for at, (session, player, text, turns) in enumerate(told):
+            entries = [said(text, player, float(at))]
+            entries += [turn(text, float(at))] * turns
+            await store.journal.append(claims[session], entries)
+        counted = [
+            await store.forget(f"t{number}", one)
+            if isinstance(one, str)
+            else await store.forget_before(one)
+            for one in whom
+        ]
+        left = list[object]()
+        for claim in claims:
+            recent = await store.transcripts.recent(
+                claim.campaign, GAME_MASTER, session=claim.session
+            )
+            left.append([(x.n, x.line) for x in recent])
+            left.append([x.n for x in await store.journal.load(claim)])
+            for query in ("dragon", "gold"):
+                answer = await store.transcripts.search(
+                    claim.campaign, GAME_MASTER, query, limit=100
+                )
+                left.append(sorted((x.session, x.n) for x in answer.lines))
+            # Nothing is left for the next history.
+            await store.journal.release(claim, ended=True)
+        await store.forget_before(1e9)
+        return counted, left
+
+    async def run() -> None:
+        async with open_store() as store:
+            number = len(await store.journal.sessions())
+            assert await tell(store, number) == await tell(InMemory(), number)
+
+    trio.run(run)
