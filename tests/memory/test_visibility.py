@@ -1,4 +1,4 @@
-"""What is made of several reaches no NPC that one of them lacks (G38)."""
+"""The rules of visibility: what is made of several reaches no NPC that one lacks."""
 
 from __future__ import annotations
 
