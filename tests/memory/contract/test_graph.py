@@ -332,8 +332,9 @@ FIRST = st.lists(ENTITIES, min_size=len(IDS), max_size=len(IDS)).map(
     lambda some: [attrs.evolve(x, id=id_) for x, id_ in zip(some, IDS, strict=True)]
 )
 PROGRAMS = st.builds(
-    lambda first, more: [(0, ("put", first, [], [])), *more],
+    lambda first, edges, more: [(0, ("put", first, edges, [])), *more],
     FIRST,
+    st.lists(RELATIONSHIPS, min_size=4, max_size=8),
     st.lists(st.tuples(st.integers(0, 1), CHANGES), max_size=25),
 )
 

@@ -73,7 +73,7 @@ RANDOM = st.one_of(
 )
 # Some of each to begin with, so that there is something to hide.
 CHANGES = st.tuples(
-    *(st.lists(x, min_size=6, max_size=9) for x in (ENTITY, EDGE, LINE, FACT)),
+    *(st.lists(x, min_size=5, max_size=7) for x in (ENTITY, EDGE, LINE, FACT)),
     st.just([("embedded", 0)]),
     st.lists(RANDOM, max_size=15),
 ).map(lambda parts: [x for part in parts for x in part])
@@ -226,7 +226,6 @@ async def answers(
             partial(graph.facts, key, viewer, guess),
             partial(graph.facts, key, viewer, about=[guess]),
             partial(transcripts.search, key, viewer, guess),
-            partial(transcripts.evening, key, viewer, guess),
         ]
     found = []
     for ask in asked:
@@ -269,7 +268,8 @@ async def test_no_viewer_sees_what_is_not_visible_to_it(
         for told in places:
             for viewer in VIEWERS:
                 hidden = every - told.known(viewer)
-                for said in await answers(store, told, viewer, sorted(every)):
+                guesses = [*told.entities, *sorted(every)[:: len(every) // 3 or 1]]
+                for said in await answers(store, told, viewer, guesses):
                     shown = set(MARKER.findall(repr(said)))
                     assert not shown & hidden, (viewer, said)
             shown = {x.entity for x in await store.graph.names(told.key)}
@@ -290,12 +290,12 @@ async def test_a_campaign_with_secrets_answers_as_one_without_them(
     async with open_store() as store:
         whole = await begun(store, CampaignKey(uuid4().hex))
         for what, _, *more in changes:
-            if what not in ("line", "summary"):
+            if what not in ("line", "summary", "embedded"):
                 await change(store, whole, f"q{next(numbers)}q", what, *more)
         part = CampaignKey(uuid4().hex)
         await put_what_is_seen(store.graph, whole, part, viewer)
         seen = Told(part, whole.claim, whole.evening)
-        guesses = sorted(whole.markers())
+        guesses = sorted(whole.markers())[::2]
         for one, other in zip(
             await answers(store, whole, viewer, guesses),
             await answers(store, seen, viewer, guesses),
