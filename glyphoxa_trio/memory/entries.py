@@ -9,6 +9,7 @@ Times are Unix time in seconds, since a journal outlives its process's clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -34,6 +35,16 @@ class EntryKind(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+# NUL and halves of surrogate pairs, which a database has no place for.
+_UNFIT: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def fit(text: str) -> str:
+    """Return a text as every store can hold it: with U+FFFD for NUL and for half a
+    surrogate pair."""
+    return _UNFIT.sub("\ufffd", text)
+
+
 def check_heard(reach: Reach) -> None:
     """Check the reach of a line, or of a summary of lines.
 
@@ -46,7 +57,7 @@ def check_heard(reach: Reach) -> None:
 
 @attrs.frozen(kw_only=True)
 class Line:
-    """Words that were said, verbatim.
+    """Words that were said, verbatim, but for NUL and half a surrogate pair (`fit`).
 
     Args:
       text: the words, as far as they were delivered.
@@ -59,14 +70,14 @@ class Line:
       evening: the id of the evening in which they were said.
     """
 
-    text: str
-    speaker: str
-    player: str = ""
-    to: str = ""
+    text: str = attrs.field(converter=fit)
+    speaker: str = attrs.field(converter=fit)
+    player: str = attrs.field(default="", converter=fit)
+    to: str = attrs.field(default="", converter=fit)
     reach: Reach = attrs.field()
-    corrected: str = ""
+    corrected: str = attrs.field(default="", converter=fit)
     seconds: float = 0.0
-    evening: str = ""
+    evening: str = attrs.field(default="", converter=fit)
 
     @reach.validator
     def _heard(self, _: Any, reach: Reach) -> None:

@@ -123,14 +123,16 @@ def recent(
 
 
 @attrs.frozen
-class _Heard:
+class _OnlyHeard:
     """A condition on the rowid of the index: what was heard, and its values."""
 
     condition: str
     values: tuple[Any, ...]
 
 
-def _heard(connection: apsw.Connection, sight: Sight, evening: str) -> _Heard | None:
+def _heard(
+    connection: apsw.Connection, sight: Sight, evening: str
+) -> _OnlyHeard | None:
     """Return the condition for a viewer; None if nothing can fulfil it."""
     condition, values = "true", tuple[Any, ...]()
     if sight.viewer.npc is not None:
@@ -138,7 +140,7 @@ def _heard(connection: apsw.Connection, sight: Sight, evening: str) -> _Heard | 
         condition = f"(rowid & {MOST_AUDIENCES}) in (select value from json_each(?))"
         values = (json.dumps(numbers),)
     if not evening:
-        return _Heard(condition, values)
+        return _OnlyHeard(condition, values)
     id_: int | None = connection.execute(
         "select id from evening where campaign = ? and name = ?",
         (sight.campaign, plain(evening)),
@@ -153,11 +155,11 @@ def _heard(connection: apsw.Connection, sight: Sight, evening: str) -> _Heard | 
     condition += f" and rowid between ? and ? and (rowid >> {BITS}) in"
     condition += f" (select id {those})"
     span = first << BITS, last << BITS | MOST_AUDIENCES
-    return _Heard(condition, (*values, *span, *which))
+    return _OnlyHeard(condition, (*values, *span, *which))
 
 
 def _candidates(
-    connection: apsw.Connection, query: str, heard: _Heard, limit: int
+    connection: apsw.Connection, query: str, heard: _OnlyHeard, limit: int
 ) -> tuple[list[int], bool]:
     """Return the best lines by the index's measure, and True if too many match."""
     beyond: int | None = connection.execute(
@@ -175,7 +177,7 @@ def _candidates(
     return [row >> BITS for row, _ in rows], beyond is not None
 
 
-def _counted(connection: apsw.Connection, query: str, heard: _Heard) -> int:
+def _counted(connection: apsw.Connection, query: str, heard: _OnlyHeard) -> int:
     counted: int = connection.execute(
         f"""select count(*) from (
             select 1 from line_words(?) where {heard.condition} limit {MOST_COUNTED}
@@ -200,7 +202,7 @@ def _rarest(lines_with: Mapping[str, int]) -> list[str]:
 
 
 @attrs.frozen
-class _Row:
+class _LineRow:
     """A line as it is read, in the order of `_LINE`."""
 
     id: int
@@ -238,9 +240,9 @@ class _Row:
         )
 
 
-def _lines(connection: apsw.Connection, ids: Iterable[int]) -> list[_Row]:
+def _lines(connection: apsw.Connection, ids: Iterable[int]) -> list[_LineRow]:
     rows = connection.execute(
         f"select {_LINE} where line.id in (select value from json_each(?))",
         (json.dumps(list(ids)),),
     )
-    return [_Row(*row) for row in rows]
+    return [_LineRow(*row) for row in rows]

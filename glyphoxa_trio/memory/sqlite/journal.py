@@ -25,39 +25,22 @@ from glyphoxa_trio.memory.entries import (
     EntryKind,
     Holder,
     KeptEntry,
-    Line,
     SessionRow,
 )
-from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere
+from glyphoxa_trio.memory.errors import HeldElsewhere, MemoryUnavailable
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import UnusableFile
 from glyphoxa_trio.storage.pool import SqlitePool
 
-from .audiences import audience_row, campaign_row, plain
+from .appending import Append, RowIds, append_all, fenced
+from .audiences import campaign_row, plain
 from .holders import is_alive
-from .line_words import add_words
 
 # Appends that share a transaction, at most.
 _MOST_AT_ONCE: Final = 64
-_json: Final = json.JSONEncoder(separators=(",", ":")).encode
-_SNAPSHOT: Final = EntryKind.SNAPSHOT.value
+# Ids of audiences and evenings that are kept in mind.
+_MOST_IDS: Final = 10_000
 
-_RESERVE: Final = """
-    update session set last = last + ?, last_at = max(last_at, ?)
-    where tenant = ? and name = ? and epoch = ? and holder <> ''
-    returning id, last, campaign
-"""
-_ADD: Final = """
-    insert into entry (session, n, epoch, kind, at, npc, turn, data)
-    values (?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_ADD_LINE: Final = """
-    insert into line (id, session, campaign, evening, audience, at, speaker, player,
-        addressee, text, corrected, seconds)
-    values (?, ?, ?, (select id from evening where campaign = ? and name = ?),
-        ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_REPLACED: Final = "delete from entry where session = ? and kind <> 'line' and n < ?"
 _ANY_ENTRY: Final = "select exists (select 1 from entry where session = ?)"
 _ANY_LINE: Final = """
     select exists (select 1 from entry where session = ? and kind = 'line')
@@ -77,16 +60,6 @@ _SESSIONS: Final = """
 
 
 @attrs.define(eq=False)
-class _Append:
-    """An append that waits, and how it ended."""
-
-    claim: Claim
-    last_at: float
-    rows: list[tuple[str, float, str, int, str, Line | None]]
-    ended: outcome.Outcome[int] | None = None
-
-
-@attrs.define(eq=False)
 class SqliteJournal:
     """The journal of a memory file.
 
@@ -96,8 +69,9 @@ class SqliteJournal:
 
     _pool: SqlitePool
     _holder: Holder
-    _waiting: deque[_Append] = attrs.field(factory=deque, init=False)
-    _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _waiting: deque[Append] = attrs.field(factory=deque, init=False)
+    _writing: bool = attrs.field(default=False, init=False)
+    _ids: RowIds = attrs.field(factory=dict, init=False)
 
     async def claim(
         self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
@@ -157,26 +131,34 @@ class SqliteJournal:
         return holder != self._holder.id and is_alive(self._pool.path, holder)
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
-        mine = _Append(
-            claim,
-            max((x.at for x in entries), default=0.0),
-            [
-                (x.kind.value, x.at, x.npc, x.turn, _json(dict(x.data)), x.line)
-                for x in entries
-            ],
-        )
+        mine = Append.of(claim, entries)
+        await trio.lowlevel.checkpoint_if_cancelled()
         self._waiting.append(mine)
-        try:
-            async with self._turn:
-                if mine.ended is None:
-                    # Others may wait for the same transaction.
-                    with trio.CancelScope(shield=True):
-                        await self._append_waiting()
-        finally:
-            if mine in self._waiting:  # cancelled
-                self._waiting.remove(mine)
+        if self._writing:
+            try:
+                await mine.turn.wait()
+            except BaseException:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                    if mine.turn.is_set():
+                        self._pass_on()
+                raise
+        if mine.ended is None:
+            self._writing = True
+            # The others wait for the same transaction.
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._append_waiting()
+                finally:
+                    self._pass_on()
         assert mine.ended is not None
         return mine.ended.unwrap()
+
+    def _pass_on(self) -> None:
+        """Have the append that has waited longest write what waits by then."""
+        self._writing = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].turn.set()
 
     async def _append_waiting(self) -> None:
         several = [
@@ -189,19 +171,28 @@ class SqliteJournal:
             for one in several:
                 again = type(error)(*error.args)
                 again.__cause__ = error
-                one.ended = outcome.Error(again)
+                one.end(outcome.Error(again))
         except Exception:
             # One of them cannot be written, and the others have nothing to do with it.
+            self._ids.clear()
             for one in several:
                 try:
                     await self._append_all([one])
                 except Exception as error:
-                    one.ended = outcome.Error(error)
+                    one.end(outcome.Error(error))
+        except BaseException:
+            # The program is being interrupted.
+            for one in several:
+                one.end(outcome.Error(MemoryUnavailable(f"{self._pool.path}: closed")))
+            raise
 
-    async def _append_all(self, several: list[_Append]) -> None:
-        ends = await self._pool.write(_append_all, several)
+    async def _append_all(self, several: list[Append]) -> None:
+        ends, found = await self._pool.write(append_all, several, self._ids)
+        if len(self._ids) > _MOST_IDS:
+            self._ids.clear()
+        self._ids.update(found)
         for one, ended in zip(several, ends, strict=True):
-            one.ended = ended
+            one.end(ended)
 
     async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
         return await self._pool.read(_load, claim, self._pool.path)
@@ -232,77 +223,6 @@ class SqliteJournal:
         )
 
 
-def _append_all(
-    connection: apsw.Connection, several: list[_Append]
-) -> list[outcome.Outcome[int]]:
-    ends: list[outcome.Outcome[int]] = []
-    for one in several:
-        try:
-            ends.append(outcome.Value(_append(connection, one)))
-        except Fenced as error:
-            ends.append(outcome.Error(error))
-    return ends
-
-
-def _append(connection: apsw.Connection, one: _Append) -> int:
-    claim, rows = one.claim, one.rows
-    name = plain(claim.session)
-    reserved = connection.execute(
-        _RESERVE, (len(rows), one.last_at, plain(claim.tenant), name, claim.epoch)
-    ).get
-    if reserved is None:
-        raise _fenced(claim)
-    session, last, campaign = reserved
-    snapshot = 0
-    n = last - len(rows)
-    for kind, at, npc, turn, data, line in rows:
-        n += 1
-        connection.execute(
-            _ADD, (session, n, claim.epoch, kind, at, plain(npc), turn, data)
-        )
-        if line is not None:
-            _add_line(connection, session, campaign, at, line)
-        elif kind == _SNAPSHOT:
-            snapshot = n
-    if snapshot:
-        connection.execute(_REPLACED, (session, snapshot))
-    return int(last)
-
-
-def _add_line(
-    connection: apsw.Connection, session: int, campaign: int, at: float, line: Line
-) -> None:
-    id_ = connection.last_insert_rowid()
-    audience = audience_row(connection, campaign, line.reach.npcs)
-    text, corrected = plain(line.text), plain(line.corrected)
-    connection.execute(
-        _ADD_LINE,
-        (
-            id_,
-            session,
-            campaign,
-            campaign,
-            plain(line.evening),
-            audience,
-            at,
-            plain(line.speaker),
-            plain(line.player),
-            plain(line.to),
-            text,
-            corrected,
-            line.seconds,
-        ),
-    )
-    add_words(
-        connection,
-        line=id_,
-        campaign=campaign,
-        audience=audience,
-        text=text,
-        corrected=corrected,
-    )
-
-
 def _load(
     connection: apsw.Connection, claim: Claim, path: Path
 ) -> tuple[KeptEntry, ...]:
@@ -312,7 +232,7 @@ def _load(
         (plain(claim.tenant), plain(claim.session), claim.epoch),
     ).get
     if session is None:
-        raise _fenced(claim)
+        raise fenced(claim)
     try:
         return tuple(_kept(*row) for row in connection.execute(_TO_LOAD, (session,)))
     except ValueError as error:
@@ -338,7 +258,3 @@ def _release(connection: apsw.Connection, claim: Claim, ended: bool) -> None:
         connection.execute(
             "delete from entry where session = ? and kind <> 'line'", (session,)
         )
-
-
-def _fenced(claim: Claim) -> Fenced:
-    return Fenced(f"the session {claim.session} was taken over")

@@ -42,10 +42,12 @@ def add_words(
     corrected: str = "",
 ) -> None:
     """Index a line, inside the transaction that adds it to the table ``line``."""
-    words = (f"{campaign:x}z{word}" for word in words_in_line(text, corrected))
+    words = words_in_line(text, corrected)
+    prefix = f"{campaign:x}z"
+    marked = prefix + f" {prefix}".join(words) if words else ""
     connection.execute(
         "insert into line_words (rowid, words) values (?, ?)",
-        (row_of(line, audience), " ".join(words)),
+        (row_of(line, audience), marked),
     )
 
 

@@ -260,15 +260,12 @@ SCHEMA: Final = Schema(
         create index source_fact on source (fact);
         create index source_chunk on source (chunk);
 
-        -- Lines that are in no chunk, or no longer, are cut.
+        -- Lines that are in no chunk any more are cut again. `appending` does the same
+        -- for new ones.
         create trigger chunk_removed after delete on chunk
         when old.evening is not null
         begin
             update evening set whole = 0 where id = old.evening and whole;
-        end;
-        create trigger line_added after insert on line
-        begin
-            update evening set whole = 0 where id = new.evening and whole;
         end;
         """,
     ),

@@ -266,7 +266,7 @@ def test_every_store_forgets_what_the_model_forgets(
             else await store.forget_before(one)
             for one in whom
         ]
-        left = []
+        left = list[object]()
         for claim in claims:
             recent = await store.transcripts.recent(
                 claim.campaign, GAME_MASTER, session=claim.session

@@ -19,8 +19,9 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.extras import ExtraMissing
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Holder
-from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
+from glyphoxa_trio.memory.errors import HeldElsewhere, MemoryUnavailable, MemoryUnusable
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.sqlite.holders import hold, is_alive
 from glyphoxa_trio.memory.sqlite.schema import SCHEMA
@@ -116,6 +117,12 @@ async def test_an_entry_that_a_failing_disk_has_changed_is_told_with_the_file(
             await memory.journal.load(claim)
 
 
+async def test_a_database_needs_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ExtraMissing, match="postgres"):
+        open_memory("postgresql://nobody:secret@example/memory")
+
+
 async def test_what_is_written_durably_is_waited_for(tmp_path: Path) -> None:
     def level(connection: apsw.Connection) -> object:
         return connection.pragma("synchronous")
@@ -140,8 +147,9 @@ async def test_closing_leaves_one_file_and_no_holder(tmp_path: Path) -> None:
 
 
 def test_who_comes_by_another_path_finds_the_same_holders(tmp_path: Path) -> None:
-    path, link = tmp_path / "memory.db", tmp_path / "link.db"
+    path, link = tmp_path / "memory.db", tmp_path / "other" / "link.db"
     path.touch()
+    link.parent.mkdir()
     link.symlink_to(path)
     lock = hold(path)
     assert is_alive(link, lock.holder.id)
@@ -182,7 +190,7 @@ async def test_a_file_that_another_program_has_locked_can_be_written_later(
     path = tmp_path / "memory.db"
     async with open_sqlite(path) as memory:
         claim = await claimed(memory)
-        with locked(path):
+        with process(LOCKS, path):
             for _ in range(2):
                 with pytest.raises(MemoryUnavailable, match="another program"):
                     await memory.journal.append(claim, [turn(1)])
@@ -191,25 +199,59 @@ async def test_a_file_that_another_program_has_locked_can_be_written_later(
         assert await numbers(memory, claim) == [2]
 
 
+LOCKS = """
+import apsw, sys
+
+file = apsw.Connection(sys.argv[1])
+file.execute("begin immediate")
+print(flush=True)
+sys.stdin.read()
+"""
+HOLDS = """
+import sys, trio
+from pathlib import Path
+from glyphoxa_trio.memory.sqlite.store import open_sqlite
+from glyphoxa_trio.memory.visibility import CampaignKey
+
+async def hold():
+    async with open_sqlite(Path(sys.argv[1])) as memory:
+        await memory.journal.claim("", "table", CampaignKey("barrow"))
+        print(flush=True)
+        sys.stdin.read()
+
+trio.run(hold)
+"""
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Have another process keep the file locked."""
-    code = (
-        "import apsw, sys; file = apsw.Connection(sys.argv[1]);"
-        "file.execute('begin immediate'); print(flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield
-    finally:
-        process.kill()
-        process.communicate()
+def process(code: str, path: Path) -> Iterator[int]:
+    """Run a program on a file until the block is left, and kill it then.
+
+    Yields its process id when it has printed a line.
+    """
+    command = [sys.executable, "-c", code, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == b"\n"
+            yield running.pid
+        finally:
+            running.kill()
+
+
+async def test_a_session_of_another_process_is_free_when_that_is_killed(
+    tmp_path: Path,
+) -> None:
+    # G38
+    path = tmp_path / "memory.db"
+    async with open_sqlite(path) as memory:
+        with process(HOLDS, path) as pid:
+            with pytest.raises(HeldElsewhere, match=f"process {pid}"):
+                await claimed(memory)
+            (row,) = await memory.journal.sessions()
+            assert f"process {pid}" in row.holder
+        assert (await claimed(memory)).epoch == 2
 
 
 async def test_a_file_that_may_not_grow_can_be_written_when_it_may(
@@ -328,7 +370,8 @@ async def test_an_append_that_waits_can_be_cancelled(tmp_path: Path) -> None:
             with trio.CancelScope() as scope:
                 scope.cancel()
                 await memory.journal.append(claim, [turn(2)])
-        await memory.journal.append(claim, [turn(3)])
+        with trio.fail_after(30):
+            await memory.journal.append(claim, [turn(3)])
         assert await numbers(memory, claim) == [1, 3]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from glyphoxa_trio.extras import require
-
-from .contract import Memory
+from glyphoxa_trio.memory.contract import Memory
 
 POSTGRES: Final = ("postgresql://", "postgres://")
 
@@ -35,9 +34,9 @@ def open_memory(
     # A program without memory need not wait until these libraries are imported.
     if place.startswith(POSTGRES):
         require("memory in a PostgreSQL database", "postgres")
-        from .postgres.store import open_postgres
+        from glyphoxa_trio.memory.postgres.store import open_postgres
 
         return open_postgres(place, durable=durable)
-    from .sqlite.store import open_sqlite
+    from glyphoxa_trio.memory.sqlite.store import open_sqlite
 
     return open_sqlite(Path(place).expanduser(), durable=durable)

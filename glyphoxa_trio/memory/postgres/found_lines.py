@@ -1,0 +1,223 @@
+"""Lines found in PostgreSQL: by their words, or the last ones.
+
+A search asks for lines with all words of the query and, if these are too few, for lines
+with any telling one. The database sorts them by an estimate of `relevance`, which knows
+how many different words a line has, and the best of them get their exact relevance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.memory.contract import FoundLine, FoundLines
+from glyphoxa_trio.memory.entries import Line
+from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
+from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
+from glyphoxa_trio.memory.words import words_in_line
+
+from .rows import (
+    AUDIENCE,
+    REACH,
+    Connection,
+    campaign_id,
+    fit,
+    query_of,
+    reach_of,
+    seen_by,
+    viewing,
+)
+
+# Beyond so many matches, the newest ones are ranked.
+MOST_RANKED: Final = 100_000
+_CANDIDATES: Final = 200  # lines with an exact relevance, at least
+
+_LINE: Final = f"""
+    x.session, session.name, x.n, x.at, x.text, x.speaker, x.player, x.addressee,
+    x.corrected, x.seconds, x.evening, {REACH}
+    from line x join session on session.id = x.session {AUDIENCE}
+"""
+_HITS: Final = """
+    with hit as materialized (
+        select x.session, x.n, x.at, x.words from line x
+        where x.words @@ %(query)s::tsquery and x.campaign = %(campaign)s
+        and (%(evening)s = '' or x.evening = %(evening)s) and {seen}
+        order by x.at desc, x.session desc, x.n desc limit {most} + 1
+    )
+    select session, n, (select count(*) from hit) from hit
+    order by {estimate} desc, at desc, session desc, n desc limit %(limit)s
+"""
+_COUNT: Final = """
+    select count(*) from (
+        select from line x
+        where x.words @@ %(query)s::tsquery and x.campaign = %(campaign)s
+        and (%(evening)s = '' or x.evening = %(evening)s) and {seen}
+        limit {most}
+    ) as counted
+"""
+
+
+def search(
+    connection: Connection,
+    key: CampaignKey,
+    viewer: Viewer,
+    words: tuple[list[str], list[str]],
+    evening: str,
+    limit: int,
+) -> FoundLines:
+    """Return the most relevant lines with all words, or else with any telling one.
+
+    Args:
+      words: as `words_in_query` returns them.
+    """
+    campaign = campaign_id(connection, key)
+    if not campaign:
+        return FoundLines()
+    limit = min(limit, MOST_RANKED)
+    every, telling = words
+    search_ = _Search(
+        connection,
+        viewer,
+        viewing(campaign, viewer) | {"evening": fit(evening)},
+        max(_CANDIDATES, 2 * limit),
+    )
+    counts = {word: search_.count(word) for word in telling}
+    whole, many = search_.hits(query_of(every, "&"), counts)
+    others = set[tuple[int, int]]()
+    if len(whole) < limit and len(every) > 1:
+        # Those with all words are among them.
+        others, many = search_.hits(query_of(telling, "|"), counts)
+    found = []
+    for line in _lines(connection, whole | others):
+        score = relevance(words_in_line(line.line.text, line.line.corrected), counts)
+        found.append((score + (line.row in whole), line))
+    found.sort(key=lambda x: x[1].order)
+    found.sort(key=lambda x: -x[0])
+    return FoundLines(
+        lines=tuple(x.found(score, telling) for score, x in found[:limit]),
+        partial=many,
+    )
+
+
+@attrs.frozen
+class _Search:
+    connection: Connection
+    viewer: Viewer
+    values: dict[str, Any]
+    limit: int
+
+    def count(self, word: str) -> int:
+        """Return how many lines with a word the viewer may see, up to a number."""
+        row = self._execute(_COUNT, query_of((word,), "&"), most=MOST_COUNTED)[0]
+        return int(row[0])
+
+    def hits(
+        self, query: str, counts: dict[str, int]
+    ) -> tuple[set[tuple[int, int]], bool]:
+        """Return the best lines by the estimate; True if too many match."""
+        # As `relevance` does it, but for words that are repeated.
+        length = "(1.0 + 1.2 * (0.25 + 0.75 * length(words) / 12.0))"
+        estimate = " + ".join(
+            f"((words @@ '{query_of((word,), '&').replace(chr(39), chr(39) * 2)}'"
+            f"::tsquery)::int / (1 + ln({max(1, n)}.0)))"
+            for word, n in counts.items()
+        )
+        rows = self._execute(
+            _HITS, query, most=MOST_RANKED, estimate=f"({estimate}) / {length}"
+        )
+        return {(x[0], x[1]) for x in rows}, bool(rows) and rows[0][2] > MOST_RANKED
+
+    def _execute(self, sql: str, query: str, **parts: Any) -> list[tuple[Any, ...]]:
+        scoped = f"'@{self.values['campaign']}' & ({query})"
+        return self.connection.execute(
+            sql.format(seen=seen_by(self.viewer), **parts).encode(),
+            {**self.values, "query": scoped, "limit": self.limit},
+            prepare=False,
+        ).fetchall()
+
+
+def recent(
+    connection: Connection,
+    key: CampaignKey,
+    viewer: Viewer,
+    evening: str,
+    session: str,
+    until: float,
+    limit: int,
+) -> tuple[FoundLine, ...]:
+    """Return the last lines before a time, oldest first."""
+    only = "x.campaign = %(campaign)s and x.at < %(until)s"
+    if evening:
+        only += " and x.evening = %(evening)s"
+    if session:
+        only += " and session.name = %(session)s"
+    rows = connection.execute(
+        f"select {_LINE} where {only} and {seen_by(viewer)}"
+        ' order by x.at desc, session.name collate "C" desc, x.n desc limit %(limit)s',
+        {
+            **viewing(campaign_id(connection, key), viewer),
+            "until": until,
+            "evening": fit(evening),
+            "session": fit(session),
+            "limit": min(limit, MOST_RANKED),
+        },
+        prepare=False,
+    ).fetchall()
+    return tuple(_Row.of(row).found() for row in reversed(rows))
+
+
+@attrs.frozen
+class _Row:
+    """A line that was read; ``row`` is its key."""
+
+    row: tuple[int, int]
+    session: str
+    at: float
+    line: Line
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> _Row:
+        key, session, n, at, text, speaker, player, to, corrected, seconds, *rest = row
+        evening, *reach = rest
+        line = Line(
+            text=text,
+            speaker=speaker,
+            player=player,
+            to=to,
+            reach=reach_of(*reach),
+            corrected=corrected,
+            seconds=seconds,
+            evening=evening,
+        )
+        return cls((key, n), session, at, line)
+
+    @property
+    def order(self) -> tuple[float, str, int]:
+        """Newest first."""
+        return -self.at, self.session, -self.row[1]
+
+    def found(self, score: float = 0.0, words: Sequence[str] = ()) -> FoundLine:
+        text, corrected = self.line.text, self.line.corrected
+        return FoundLine(
+            session=self.session,
+            n=self.row[1],
+            at=self.at,
+            line=self.line,
+            snippet=snippet_of_line(text, corrected, words)
+            if words
+            else snippet(text, ()),
+            score=score,
+        )
+
+
+def _lines(connection: Connection, rows: set[tuple[int, int]]) -> list[_Row]:
+    wanted = sorted(rows)
+    found = connection.execute(
+        f"select {_LINE} join unnest(%s::bigint[], %s::bigint[]) as wanted (s, n)"
+        " on wanted.s = x.session and wanted.n = x.n",
+        ([s for s, _ in wanted], [n for _, n in wanted]),
+    )
+    return [_Row.of(row) for row in found]

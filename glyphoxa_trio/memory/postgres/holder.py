@@ -1,0 +1,119 @@
+"""The sign that this process lives: a lock of the database, kept by a connection.
+
+PostgreSQL drops it when the connection ends, however the process does. A connection
+that is lost, such as in a restart of the database, is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from secrets import token_hex
+from typing import Final
+
+import attrs
+import psycopg
+
+import trio
+
+from glyphoxa_trio.memory.entries import Holder
+
+from .pool import Connection, PostgresPool
+
+_FIRST: Final = 0.1  # seconds between two attempts to get the lock again
+_LAST: Final = 5.0
+_STILL: Final = 30.0  # seconds between two looks
+Connect = Callable[[], Connection]
+
+
+def alive(column: str) -> str:
+    """Return the condition that the process of a lock's key lives."""
+    return f"""exists (
+        select from pg_locks where locktype = 'advisory' and objsubid = 1 and granted
+        and database = (select oid from pg_database where datname = current_database())
+        and (classid::bigint << 32 | objid::bigint) = {column}
+    )"""
+
+
+def key_of(holder: Holder) -> int:
+    """Return the key of a holder's lock."""
+    return int.from_bytes(bytes.fromhex(holder.id), "big", signed=True)
+
+
+@asynccontextmanager
+async def living(pool: PostgresPool) -> AsyncGenerator[Holder]:
+    """Hold the lock of a new holder as long as the block runs.
+
+    Raises:
+      MemoryUnavailable: the database cannot be reached.
+    """
+    holder = Holder(
+        id=token_hex(8), where=f"process {os.getpid()} on {socket.gethostname()}"
+    )
+
+    def locked() -> Connection:
+        connection = pool.connected()
+        try:
+            connection.execute("select pg_advisory_lock(%s)", (key_of(holder),))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    with pool.translated():
+        connection = await trio.to_thread.run_sync(locked)
+    # Not in a nursery: its block would have to be left before those of other stores
+    # that were opened earlier.
+    keeper = _Keeper(connection, locked)
+    trio.lowlevel.spawn_system_task(keeper.run)
+    try:
+        yield holder
+    finally:
+        await keeper.stop()
+
+
+@attrs.define(eq=False)
+class _Keeper:
+    """Replaces the connection whenever it is lost."""
+
+    connection: Connection
+    connect: Connect
+    _stopping: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _stopped: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    async def run(self) -> None:
+        try:
+            with self._stopping:
+                while True:
+                    await self._until_lost()
+                    self.connection.close()
+                    self.connection = await self._again()
+        finally:
+            self.connection.close()
+            self._stopped.set()
+
+    async def stop(self) -> None:
+        self._stopping.cancel()
+        with trio.CancelScope(shield=True):
+            await self._stopped.wait()
+
+    async def _until_lost(self) -> None:
+        while True:
+            with trio.move_on_after(_STILL):
+                # The server says nothing to it unasked, but good-bye.
+                await trio.lowlevel.wait_readable(self.connection.fileno())
+            try:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(self.connection.execute, "select")
+            except psycopg.Error:
+                return
+
+    async def _again(self) -> Connection:
+        pause = _FIRST
+        while True:
+            with suppress(psycopg.Error), trio.CancelScope(shield=True):
+                return await trio.to_thread.run_sync(self.connect)
+            await trio.sleep(pause)
+            pause = min(2 * pause, _LAST)

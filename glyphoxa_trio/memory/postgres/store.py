@@ -1,0 +1,106 @@
+"""A memory store in a PostgreSQL database, which several machines may share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+
+from glyphoxa_trio.memory.contract import Forgotten
+from glyphoxa_trio.memory.entries import Holder
+from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.visibility import CampaignKey
+
+from .address import Address
+from .forgetting import forget, forget_before
+from .graph import PostgresGraph
+from .holder import living
+from .index import PostgresIndex
+from .journal import PostgresJournal
+from .pool import PostgresPool, open_pool
+from .rows import Connection, fit
+from .schema import NAME, has_vectors, migrate
+from .transcripts import PostgresTranscripts
+
+
+@attrs.frozen(eq=False)
+class PostgresMemory:
+    """The `Memory` of a database, as long as `open_postgres` runs."""
+
+    pool: PostgresPool
+    holder: Holder
+    journal: PostgresJournal
+    transcripts: PostgresTranscripts
+    index: PostgresIndex
+    graph: PostgresGraph
+
+    @property
+    def place(self) -> str:
+        return str(self.pool.address)
+
+    async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
+        return await self.pool.read_one(_campaigns, tenant)
+
+    async def forget(self, tenant: str, player: str) -> Forgotten:
+        return await forget(self.pool, tenant, player)
+
+    async def forget_before(self, at: float) -> Forgotten:
+        return await forget_before(self.pool, at)
+
+    async def backup(self, to: Path) -> None:
+        raise MemoryUnavailable(
+            f"{self.place} is saved with PostgreSQL's own program:"
+            f" pg_dump --schema={NAME} --format=custom --file={to}"
+        )
+
+
+def _campaigns(connection: Connection, tenant: str | None) -> tuple[CampaignKey, ...]:
+    rows = connection.execute(
+        """
+        select name, tenant from campaign where id in (
+            select campaign from session
+            union select campaign from entity
+            union select campaign from fact
+        ) and (%(tenant)s::text is null or tenant = %(tenant)s)
+        order by tenant collate "C", name collate "C"
+        """,
+        {"tenant": None if tenant is None else fit(tenant)},
+    )
+    return tuple(CampaignKey(*x) for x in rows)
+
+
+@asynccontextmanager
+async def open_postgres(
+    address: str, *, durable: bool = False
+) -> AsyncGenerator[PostgresMemory]:
+    """Open the memory of a database, which is made if there is none.
+
+    What was written survives a loss of power anyway, as far as the settings of the
+    server go; ``durable`` changes nothing.
+
+    Raises:
+      MemoryUnusable: the address is wrong, or the memory is of a newer version.
+      MemoryUnavailable: the database cannot be reached now.
+    """
+    place = Address.of(address)
+    async with open_pool(place) as first:
+        schemas, vectors = await first.write(_migrated)
+    async with (
+        open_pool(place, schemas=schemas) as pool,
+        living(pool) as holder,
+    ):
+        yield PostgresMemory(
+            pool,
+            holder,
+            PostgresJournal(pool, holder),
+            PostgresTranscripts(pool),
+            PostgresIndex(pool, vectors),
+            PostgresGraph(pool),
+        )
+
+
+def _migrated(connection: Connection) -> tuple[str, bool]:
+    schemas = migrate(connection)
+    return schemas, has_vectors(connection)
