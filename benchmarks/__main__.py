@@ -39,6 +39,7 @@ NAMES = (
     "transcripts",
     "journal",
     "knowledge_graph",
+    "memory_tools",
     "hot_context",
     "tables",
     "metrics",
