@@ -66,7 +66,6 @@ from .plans import in_environment
 from .plans import plan as plan_for
 from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
-from .remembering import Remembering
 from .session import Session
 from .session_registry import SessionRegistry, find_npc
 from .session_snapshot import SessionSnapshot, SnapshotRefused
@@ -130,7 +129,6 @@ class Runtime:
     _lasting: tuple[Tool, ...]
     _background: trio.Nursery
     _rehearsed: bool
-    _remembering: Remembering | None = None
     _advice_due: bool = attrs.field(default=False, init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -269,8 +267,8 @@ class Runtime:
                 raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
         state = self._cast.states.sit(key, known)
-        if self._remembering is not None:
-            self._remembering.keeper.table(key, campaign, players)
+        if self._cast.remembering is not None:
+            self._cast.remembering.keeper.table(key, campaign, players)
         if kept is not None and state.resting:
             state.continue_from(kept)
         elif kept is not None:
@@ -298,15 +296,15 @@ class Runtime:
 
         found = await runtime.memory.transcripts.search(campaign, viewer, "wyrm")
         """
-        return None if self._remembering is None else self._remembering.memory
+        return None if self._cast.remembering is None else self._cast.remembering.memory
 
     async def kept(self) -> None:
         """Return when every turn that has ended by now is written to memory, or lost.
 
         `TurnKept` events tell of each of them.
         """
-        if self._remembering is not None:
-            await self._remembering.keeper.flush()
+        if self._cast.remembering is not None:
+            await self._cast.remembering.keeper.flush()
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
@@ -572,8 +570,8 @@ class Runtime:
             self._hooks.reloading(plan.config)
             self._hooks.registered()
             await self._cast.adopt(plan.config, models)
-            if self._remembering is not None:
-                self._remembering.adopt(plan.config)
+            if self._cast.remembering is not None:
+                self._cast.remembering.adopt(plan.config)
         done = await self._generations.carry_out()
         self._hooks.registered()
         self._settle()

@@ -245,7 +245,7 @@ class _Opening:
             run=run_id,
             store=self.session_store,
             left=partial(_leave, fleet, host),
-            durable=keeper,
+            remembering=remembering,
             restored=self.environment.hooks.restored,
             borrow=partial(
                 Services,
@@ -293,7 +293,6 @@ class _Opening:
             lasting=lasting,
             background=background,
             rehearsed=self.environment.stand_in is not None,
-            remembering=remembering,
         )
         watching = partial(
             watch_lateness,

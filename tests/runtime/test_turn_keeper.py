@@ -170,7 +170,7 @@ async def test_a_call_that_a_kill_cut_short_has_an_unknown_effect(
                     break
             # killed here: neither the turn nor the call comes to its end
             await runtime.kept()
-            runtime._remembering.memory.journal.alive = False  # type: ignore[union-attr]
+            runtime._cast.remembering.memory.journal.alive = False  # type: ignore[union-attr]
     async with run(memory, llm) as runtime:
         await hear(runtime.session("one"), "So?")
     told = "\n".join(x.content for x in llm.requests[-1].messages)
@@ -243,8 +243,8 @@ async def test_half_an_idle_hour_begins_another_evening(
     memory, llm = InMemory(), ScriptedLLM(play)
     now = 1_000_000.0
     async with run(memory, llm) as runtime:
-        assert runtime._remembering is not None
-        monkeypatch.setattr(runtime._remembering.keeper, "_now", lambda: now)
+        assert runtime._cast.remembering is not None
+        monkeypatch.setattr(runtime._cast.remembering.keeper, "_now", lambda: now)
         session = runtime.session("one")
         await hear(session, "hello")
         await runtime.kept()
@@ -283,15 +283,15 @@ async def test_a_session_that_another_process_has_is_played_unsaved(
 async def test_turns_wait_while_the_store_is_away(autojump_clock: MockClock) -> None:
     memory, llm = InMemory(), ScriptedLLM(play)
     async with run(memory, llm) as runtime:
-        journal: Any = runtime._remembering.memory.journal  # type: ignore[union-attr]
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
         await hear(runtime.session("one"), "hello")
         await runtime.kept()
         journal.away = True
         for _ in range(5):
             await hear(runtime.session("one"), "hello")
         await trio.sleep(60)
-        assert runtime._remembering is not None
-        assert runtime._remembering.keeper.waiting >= 5
+        assert runtime._cast.remembering is not None
+        assert runtime._cast.remembering.keeper.waiting >= 5
         journal.away = False
         await runtime.kept()
         texts = [x.text for x in runtime.warnings]
@@ -313,7 +313,7 @@ async def test_too_much_to_be_written_is_lost_and_said(
             lost.append(event)
 
     async with run(memory, llm) as runtime:
-        journal: Any = runtime._remembering.memory.journal  # type: ignore[union-attr]
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
         await hear(runtime.session("one"), "hello")
         await runtime.kept()
         journal.away = True
@@ -362,8 +362,8 @@ async def test_a_long_session_has_a_short_log(autojump_clock: MockClock) -> None
         for _ in range(230):
             await hear(runtime.session("one"), "hello")
         await runtime.kept()
-        assert runtime._remembering is not None
-        claim = runtime._remembering.keeper.table(SessionKey("one")).claim
+        assert runtime._cast.remembering is not None
+        claim = runtime._cast.remembering.keeper.table(SessionKey("one")).claim
         assert isinstance(claim, Claim)
         assert len(await memory.journal.load(claim)) < 110
     async with run(memory, llm) as runtime:
