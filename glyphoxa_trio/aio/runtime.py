@@ -90,6 +90,12 @@ class Runtime:
         return self._native.set_aside
 
     @property
+    def memory_queue(self) -> tuple[int, int]:
+        """The numbers of turns and other things that wait to be written to memory, and
+        of those that were lost because too many waited."""
+        return self._native.memory_queue
+
+    @property
     def turns_running(self) -> int:
         """The number of NPCs that are in a turn now."""
         return self._native.turns_running

@@ -106,6 +106,17 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
         {("open",): len(runtime.sessions), ("set_aside",): runtime.set_aside},
         "state",
     )
+    waiting, lost = runtime.memory_queue
+    yield gauge(
+        "glyphoxa_memory_waiting",
+        "Turns, snapshots and corrections that are not written to memory yet.",
+        waiting,
+    )
+    yield counter(
+        "glyphoxa_memory_lost",
+        "Turns, snapshots and corrections that memory had no room for.",
+        lost,
+    )
     yield gauge(
         "glyphoxa_tier_ceiling_seconds",
         "The tool budget of a turn.",

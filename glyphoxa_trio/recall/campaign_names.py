@@ -16,13 +16,14 @@ import attrs
 import trio
 
 from glyphoxa_trio.memory.contract import Memory, Named
-from glyphoxa_trio.memory.visibility import CampaignKey
+from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.npc.topics import NO_NAMES, PublicNames
 
 from .name_keys import everyone_knows
 from .names import NameIndex
 
 _MOST: Final = 256  # campaigns
+_ANYBODY: Final = Viewer("")  # knows what all know, and nothing else
 # Seconds: another process may change a campaign, too.
 _FRESH: Final = 60.0
 # Seconds after a store failed, until it is asked again.
@@ -97,6 +98,13 @@ class CampaignNames:
         Returns at once; none are known until they were loaded.
         """
         return self._one(campaign).public
+
+    def corrected(self, campaign: CampaignKey, text: str) -> str:
+        """Return a text with misheard names put right; "" if there are none.
+
+        Only names that every NPC may know are used. Returns at once.
+        """
+        return self._one(campaign).index.corrected(text, _ANYBODY)
 
     def changed(self, campaign: CampaignKey) -> None:
         """Make the names anew: an entity was added, changed or removed."""

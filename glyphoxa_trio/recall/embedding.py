@@ -75,6 +75,10 @@ class Embedding:
         factory=OrderedDict, init=False
     )
 
+    def yields_to(self, idle: Callable[[], bool]) -> None:
+        """Let batches wait until ``idle`` returns True, as the argument does."""
+        self.idle = idle
+
     def progress(self) -> tuple[int, int]:
         """Return how many chunks are embedded, and how many there are, as far as `run`
         has seen."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -32,38 +32,37 @@ from glyphoxa_trio.providers.llm import LLM, Usage
 from glyphoxa_trio.recall.afterwards import Afterwards
 from glyphoxa_trio.recall.campaign_names import CampaignNames
 from glyphoxa_trio.recall.context import MemoryContext
+from glyphoxa_trio.recall.embedding import Embedding, embedder_of
 from glyphoxa_trio.recall.place import place_of
 from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from .assembly import memory_tools
 from .turn_keeper import TurnKeeper, open_keeper
 
-if TYPE_CHECKING:
-    from glyphoxa_trio.builtin.memory import Embed
-
 _DAY: Final = 86_400.0
 _IDLE: Final = 0.5  # seconds between two looks whether a turn runs
 
 
 @attrs.define(eq=False, kw_only=True)
-class Remembering:
+class RuntimeMemory:
     """The memory of one runtime.
 
     Args:
       keeper: keeps turns, and knows the campaign of each session.
       config: returns the configuration in use.
-      embed: embeds queries, if there is a model for that.
+      embedding: embeds what was said, if there is a model for that.
     """
 
     keeper: TurnKeeper
     _config: Callable[[], Config]
-    embed: Embed | None = None
+    embedding: Embedding | None = None
     names: CampaignNames = attrs.field(init=False)
     context: MemoryContext = attrs.field(init=False)
 
     def begin(self, nursery: trio.Nursery) -> None:
         """Fetch what turns will need in this nursery. Called before the first turn."""
         self.names = CampaignNames(self.memory, nursery)
+        self.keeper.corrects_by(self.names.corrected)
         self.context = MemoryContext(
             self.memory,
             self._config().memory.recall,
@@ -85,7 +84,7 @@ class Remembering:
             self.memory,
             campaign_of=self._campaign_of_call,
             viewer_of=lambda context: self._viewer(context.npc),
-            embed=self.embed,
+            embed=None if self.embedding is None else self.embedding.embed_query,
             now=time.time,
         )
 
@@ -123,6 +122,9 @@ class Remembering:
         config = self._config().memory
         if config.keep_days is not None:
             nursery.start_soon(self._prune, config.keep_days, warn)
+        if self.embedding is not None:
+            self.embedding.yields_to(lambda: not busy())
+            nursery.start_soon(self.embedding.run)
         if not config.afterwards:
             return
 
@@ -181,7 +183,7 @@ async def open_remembering(
     run: str,
     events: Topic[TurnEvent],
     warn: Callable[[str], None],
-) -> AsyncGenerator[Remembering | None]:
+) -> AsyncGenerator[RuntimeMemory | None]:
     """Open the store of memory, and keep turns until the block is left.
 
     Gives None if nothing is to be remembered.
@@ -207,13 +209,14 @@ async def open_remembering(
         events=events,
         warn=warn,
     )
-    if not isinstance(memory, str | Path):
-        async with open_keeper(keeper(memory=memory)) as kept:
-            yield Remembering(keeper=kept, config=config)
-        return
-    durable = settings.durability is Durability.FULL
-    async with (
-        open_memory(str(memory), durable=durable) as store,
-        open_keeper(keeper(memory=store)) as kept,
-    ):
-        yield Remembering(keeper=kept, config=config)
+    async with AsyncExitStack() as stack:
+        if isinstance(memory, str | Path):
+            durable = settings.durability is Durability.FULL
+            opening = open_memory(str(memory), durable=durable)
+            memory = await stack.enter_async_context(opening)
+        embedding = None
+        if settings.embeddings is not None:
+            model = await stack.enter_async_context(embedder_of(settings.embeddings))
+            embedding = Embedding(memory, model, warn=warn)
+        kept = await stack.enter_async_context(open_keeper(keeper(memory=memory)))
+        yield RuntimeMemory(keeper=kept, config=config, embedding=embedding)

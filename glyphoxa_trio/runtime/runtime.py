@@ -298,6 +298,15 @@ class Runtime:
         """
         return None if self._cast.remembering is None else self._cast.remembering.memory
 
+    @property
+    def memory_queue(self) -> tuple[int, int]:
+        """The numbers of turns and other things that wait to be written to memory, and
+        of those that were lost because too many waited."""
+        if self._cast.remembering is None:
+            return 0, 0
+        keeper = self._cast.remembering.keeper
+        return keeper.waiting, keeper.lost
+
     async def kept(self) -> None:
         """Return when every turn that has ended by now is written to memory, or lost.
 

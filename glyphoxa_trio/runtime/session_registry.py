@@ -56,7 +56,7 @@ from .idle_sessions import (
 )
 from .models import Models
 from .overload import Overload
-from .remembering import Remembering
+from .remembering import RuntimeMemory
 from .session_snapshot import SessionSnapshot
 from .session_state import (
     SessionNpc,
@@ -139,7 +139,7 @@ class SessionRegistry:
     _store: SessionStore
     left: Callable[[SessionKey], None]
     _borrow: Borrow
-    remembering: Remembering | None = None
+    remembering: RuntimeMemory | None = None
     _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)

@@ -173,6 +173,9 @@ class TurnKeeper:
     _snapshot: Callable[[SessionKey], SessionSnapshot | None] = attrs.field(
         default=lambda _: None, init=False
     )
+    _correct: Callable[[CampaignKey, str], str] = attrs.field(
+        default=lambda _, __: "", init=False
+    )
     _aside: dict[tuple[SessionKey, Overheard], set[str]] = attrs.field(
         factory=dict, init=False
     )
@@ -184,6 +187,10 @@ class TurnKeeper:
     ) -> None:
         """Have this function take the snapshots of open sessions."""
         self._snapshot = snapshot
+
+    def corrects_by(self, correct: Callable[[CampaignKey, str], str]) -> None:
+        """Have this function put names right that were misheard."""
+        self._correct = correct
 
     def table(
         self,
@@ -480,6 +487,7 @@ class TurnKeeper:
             text=text,
             speaker=speaker,
             player=table.player(speaker) if asked else "",
+            corrected=self._correct(table.campaign, text) if asked else "",
             to=to,
             reach=Reach.of(*among),
         )

@@ -71,7 +71,7 @@ from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
-from .remembering import Remembering, open_remembering
+from .remembering import RuntimeMemory, open_remembering
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
@@ -310,7 +310,7 @@ class _Opening:
 
     async def _remembering(
         self, run_id: str, events: Topic[TurnEvent]
-    ) -> Remembering | None:
+    ) -> RuntimeMemory | None:
         """Open the memory, which lasts until the last session has ended."""
         if self.environment.stand_in is not None:  # a rehearsal
             return None
@@ -326,7 +326,7 @@ class _Opening:
 
     def _serve(
         self,
-        remembering: Remembering,
+        remembering: RuntimeMemory,
         background: trio.Nursery,
         context: HotContext,
         cast: SessionRegistry,
