@@ -40,6 +40,7 @@ NAMES = (
     "semantic_index",
     "journal",
     "knowledge_graph",
+    "memory_tools",
     "hot_context",
     "tables",
     "metrics",

@@ -43,7 +43,8 @@ Answer with one JSON object and nothing else:
 "about": [{"name": "...", "kind": "..."}], "basis": "...", "confidence": 0.9, \
 "lines": [1, 2]}]}
 
-summary: what happened, in at most eight sentences, in the past tense, by name.
+summary: what happened, in at most eight sentences, in the past tense, by name. What a \
+player says of the world is told as what that player said.
 facts: what is worth knowing in later sessions; none is right, too. For each:
   text: one sentence that can be understood alone, with names in place of pronouns.
   about: the people, places and things that it is about, by the names in the lines.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,6 +20,7 @@ from glyphoxa_trio.memory.contract import FoundLine
 from glyphoxa_trio.memory.entries import Line
 from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.knowledge import Basis, Entity, EntityKind, Fact, Standing
+from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import (
     EVERYONE,
     GAME_MASTER,
@@ -283,6 +285,38 @@ async def test_a_name_is_known_to_those_who_heard_it_in_any_evening() -> None:
     for npc in ("Bartok", "Ysolde"):
         (found,) = await night.told.memory.graph.entities(HERE, Viewer(npc))
         assert found.id == "dell"
+
+
+async def test_the_same_in_a_file(tmp_path: Path) -> None:
+    place = str(tmp_path / "inn.db")
+    burned = fact(
+        "The red dragon burned the mill.",
+        2,
+        about=["Aria", {"name": "Red Dragon", "kind": "npc"}],
+    )
+    async with open_memory(place) as memory:
+        night = Night(Told(memory))
+        evening = await night.told.evening(
+            said("Aria", "What is new?", player="p1"),
+            said("Bartok", "The red dragon burned the old mill."),
+            said("Bo", "I slew it.", player="p2"),
+        )
+        await night.told.evening()
+        king = fact("Bo slew the dragon.", 3, about=["Bo"])
+        await night.after(answer("News.", burned, king))
+        assert night.warned == []
+    async with open_memory(place) as memory:
+        night = Night(Told(memory))
+        assert await night.due() == 0
+        assert await night.summary("Ysolde", evening) == "News."
+        facts = await night.facts("Ysolde")
+        assert {x.text: (x.standing, x.about) for x in facts.values()} == {
+            burned["text"]: (Standing.ACCEPTED, ("p1", "red-dragon")),
+            king["text"]: (Standing.CLAIMED, ("p2",)),
+        }
+        await memory.forget("guild", "p2")
+        assert list(await night.facts()) == [burned["text"]]
+        assert await night.due() == 1  # its summary went with the words of Bo
 
 
 # What a model may answer

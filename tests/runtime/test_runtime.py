@@ -245,11 +245,11 @@ async def test_a_grant_of_an_absent_server_is_a_problem_and_no_error() -> None:
         seer(tools={"whisper": ToolOverride(expose_as="murmur")}),
     )
     told: list[ServerWarning] = []
-    chosen = config("exits.x", "murmur", "dice", "memory.*", servers=servers)
+    chosen = config("exits.x", "murmur", "dice", "lore.*", servers=servers)
     async with opened(chosen, on_warning=told.append) as runtime:
         assert [(x.pattern, x.error) for x in runtime.problems()] == [
             ("exits.x", False),
-            ("memory.*", False),
+            ("lore.*", False),
         ]
         assert not await runtime.wait_ready(within=0)
         states = {row.name: row.state for row in runtime.servers()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.knowledge import (
@@ -22,6 +24,7 @@ from glyphoxa_trio.memory.knowledge import (
     Relationship,
     Standing,
 )
+from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import GAME_MASTER, NO_NPC, Reach, Viewer
 from glyphoxa_trio.tools.definition import CallContext, ToolError, ToolUnavailable
 from glyphoxa_trio.tools.naming import exposed_name
@@ -36,8 +39,9 @@ FACTS, REMEMBER = "memory.search_facts", "memory.remember"
 SESSION, HISTORY = "sessions.get_summary", "sessions.search_history"
 
 
-async def table() -> Told:
-    told = Told()
+async def told_in(memory: Memory) -> Told:
+    """Return a campaign with two evenings, two entities and a secret one."""
+    told = Told(memory)
     await told.evening(
         said("Aria", "Is the red dragon near?", player="p1", to="Bartok"),
         said("Aria", "The red dragon burned my village.", player="p1"),
@@ -46,12 +50,6 @@ async def table() -> Told:
         summaries=[("Aria told of the dragon.", Reach.of("Bartok", "Ysolde"))],
     )
     await told.evening(said("Bo", "Ale, and a room.", player="p2"), ended=False)
-    return told
-
-
-@pytest.fixture
-async def inn() -> Told:
-    told = await table()
     await told.memory.graph.put(
         HERE,
         entities=[
@@ -88,6 +86,15 @@ async def inn() -> Told:
         ],
     )
     return told
+
+
+@pytest.fixture(params=["in_memory", "sqlite"])
+async def inn(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Told]:
+    if request.param == "in_memory":
+        yield await told_in(InMemory())
+        return
+    async with open_memory(str(tmp_path / "inn.db")) as memory:
+        yield await told_in(memory)
 
 
 async def test_the_tools_are_those_of_the_design_with_its_estimates() -> None:
@@ -353,8 +360,10 @@ def _vector(text: str) -> tuple[float, ...]:
 
 
 async def test_words_are_searched_when_embedding_takes_too_long_or_fails(
-    inn: Told, autojump_clock: MockClock
+    autojump_clock: MockClock,
 ) -> None:
+    inn = await told_in(InMemory())
+
     async def hangs(_: str) -> None:
         await trio.sleep_forever()
 
