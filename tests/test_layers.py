@@ -210,6 +210,7 @@ MIRRORS = (
         "testing/gemini",
         "testing/realtime",
     },
+    {"memory/in_memory", "memory/postgres", "memory/sqlite"},
     # What a model streams: one that writes, and one that speaks.
     {"providers/llm.py", "providers/s2s.py"},
 )

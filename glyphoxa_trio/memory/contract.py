@@ -154,7 +154,7 @@ class Journal(Protocol):
         ...
 
 
-class Transcripts(Protocol):
+class TranscriptStore(Protocol):
     """The lines that were said, by campaign and evening."""
 
     async def begin_evening(self, claim: Claim, at: float) -> Evening:
@@ -392,7 +392,7 @@ class Memory(Protocol):
     @property
     def journal(self) -> Journal: ...
     @property
-    def transcripts(self) -> Transcripts: ...
+    def transcripts(self) -> TranscriptStore: ...
     @property
     def index(self) -> SemanticIndex: ...
     @property

@@ -111,7 +111,7 @@ class KeptTable:
 
 
 @attrs.define(eq=False)
-class _Turn:
+class _LoggedTurn:
     """A turn that is to be written, or may have to be corrected."""
 
     turn: EndedTurn
@@ -175,7 +175,7 @@ class TurnKeeper:
     _empty: trio.Event = attrs.field(factory=trio.Event, init=False)
     _settle: trio.Event = attrs.field(factory=trio.Event, init=False)
     _away: bool = attrs.field(default=False, init=False)
-    _settling: dict[SessionKey, dict[str, _Turn]] = attrs.field(
+    _settling: dict[SessionKey, dict[str, _LoggedTurn]] = attrs.field(
         factory=dict, init=False
     )
     _snapshot: Callable[[SessionKey], SessionSnapshot | None] = attrs.field(
@@ -323,7 +323,7 @@ class TurnKeeper:
             return
         self._finish(table, turn.id.npc)
         now = trio.current_time()
-        one = _Turn(turn, at=self._now(), until=now + _HEARING)
+        one = _LoggedTurn(turn, at=self._now(), until=now + _HEARING)
         self._settling.setdefault(table.key, {})[turn.id.npc] = one
         self._put(
             _Job(
@@ -377,7 +377,7 @@ class TurnKeeper:
         of = turn.id.of(turn.number)
         self._events.publish(TurnKept(**of, kept=error is None, error=error or ""))
 
-    def _turn_entries(self, table: KeptTable, one: _Turn) -> Sequence[Entry]:
+    def _turn_entries(self, table: KeptTable, one: _LoggedTurn) -> Sequence[Entry]:
         turn, exchanges = one.turn, one.now()
         settled = one.settled
         first = one.written is None
@@ -398,7 +398,7 @@ class TurnKeeper:
             self._settled(table, turn.id.npc, one)
         return entries
 
-    def _settled(self, table: KeptTable, npc: str, one: _Turn) -> None:
+    def _settled(self, table: KeptTable, npc: str, one: _LoggedTurn) -> None:
         settling = self._settling.get(table.key, {})
         if settling.get(npc) is one:
             del settling[npc]
@@ -406,7 +406,7 @@ class TurnKeeper:
             self._settling.pop(table.key, None)
 
     def _correction(
-        self, table: KeptTable, one: _Turn, now: tuple[ExchangeSnapshot, ...]
+        self, table: KeptTable, one: _LoggedTurn, now: tuple[ExchangeSnapshot, ...]
     ) -> list[Entry]:
         if now == one.written and one.lined:
             return []
@@ -416,7 +416,7 @@ class TurnKeeper:
     def _lines_of(
         self,
         table: KeptTable,
-        one: _Turn,
+        one: _LoggedTurn,
         exchanges: tuple[ExchangeSnapshot, ...],
         *,
         answered: bool,

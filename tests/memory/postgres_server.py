@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import attrs
 import psycopg
@@ -49,10 +50,11 @@ class Server:
         assert self.programs is not None
         data = self.folder / "data"
         if not data.exists():
-            made = [self.programs / "initdb", "-D", data, "-U", "postgres"]
+            made = [str(self.programs / "initdb"), "-D", str(data), "-U", "postgres"]
             how = ["-E", "utf8", "--locale=C", "--auth=trust", "--no-sync"]
             _run([*made, *how])
-        command = [self.programs / "postgres", "-D", data, "-k", self.folder]
+        program = str(self.programs / "postgres")
+        command = [program, "-D", str(data), "-k", str(self.folder)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "-c", "listen_addresses=", *_QUICK],
@@ -99,7 +101,7 @@ class Server:
             connection.execute(sql.encode())
 
 
-def _nobody() -> dict[str, object]:
+def _nobody() -> dict[str, Any]:
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if _root() else {}
 
 
@@ -112,7 +114,7 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
 
 
-def _run(command: list[str | Path]) -> None:
+def _run(command: list[str]) -> None:
     done = subprocess.run(
         command, capture_output=True, check=False, cwd="/", **_nobody()
     )
@@ -134,7 +136,7 @@ def _reachable(programs: Path, folder: Path) -> Path:
     """Return programs that another user may run: a copy, if they are hidden."""
     try:
         subprocess.run(
-            [programs / "postgres", "--version"],
+            [str(programs / "postgres"), "--version"],
             check=True,
             capture_output=True,
             cwd="/",

@@ -67,7 +67,7 @@ def test_a_bad_field_of_an_entity_is_named(
     [
         (lambda: Fact(text=""), r"fact: text: it is empty"),
         (lambda: Fact(text="Hm.", about=("",)), r"fact 'Hm.': about: it is empty"),
-        (lambda: Fact(text="Hm.", standing="no"), r"standing: 'no' is none of"),  # type: ignore[arg-type]
+        (lambda: Fact(text="Hm.", standing="no"), r"standing: 'no' is none of"),
         (lambda: Fact(text="Hm.", lines=[("x", 0)]), r"lines: .* is no session with"),
         (lambda: Fact(text="Hm.", lines=["x"]), r"lines: .* no pairs"),
         (lambda: Fact(text="Hm.", lines=5), r"lines: 5 are no pairs"),  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def test_a_bad_field_of_an_entity_is_named(
         (lambda: Provenance(confidence=1.01), r"confidence: 1.01 is no number from 0"),
         (lambda: Provenance(confidence=math.nan), r"confidence: nan"),
         (lambda: Provenance(at=math.inf), r"at: inf is no Unix time"),
-        (lambda: Provenance(basis="told"), r"basis: 'told' is none of authored"),  # type: ignore[arg-type]
+        (lambda: Provenance(basis="told"), r"basis: 'told' is none of authored"),
         (lambda: Provenance(by="b" * 201), r"by: it has 201 characters"),
     ],
 )
@@ -86,10 +86,10 @@ def test_a_bad_field_of_anything_else_is_named(make: Any, message: str) -> None:
 
 
 def test_lists_and_names_of_kinds_are_converted() -> None:
-    one = Entity(id="x", kind="npc", name="X", aliases=["a", "b", "a"])  # type: ignore[arg-type]
+    one = Entity(id="x", kind="npc", name="X", aliases=["a", "b", "a"])
     assert one.kind is EntityKind.NPC
     assert one.aliases == ("a", "b")
-    fact = Fact(text="x", about=["b", "a", "b"], lines=[("t", 2), ("s", 3), ("t", 2)])  # type: ignore[arg-type]
+    fact = Fact(text="x", about=["b", "a", "b"], lines=[("t", 2), ("s", 3), ("t", 2)])
     assert fact.about == ("b", "a")
     assert fact.lines == (("s", 3), ("t", 2))
 

@@ -80,7 +80,7 @@ Kept = TypeVar("Kept", Entity, Relationship)
 
 
 @attrs.define(eq=False)
-class _Session:
+class _SessionData:
     tenant: str
     name: str
     campaign: CampaignKey
@@ -106,7 +106,7 @@ class _Evening:
 class _Rows:
     """Everything that several stores on the same data share."""
 
-    sessions: dict[tuple[str, str], _Session] = attrs.field(factory=dict)
+    sessions: dict[tuple[str, str], _SessionData] = attrs.field(factory=dict)
     evenings: list[_Evening] = attrs.field(factory=list)
     entities: dict[tuple[CampaignKey, str], Entity] = attrs.field(factory=dict)
     relationships: dict[tuple[CampaignKey, str, str, str], Relationship] = attrs.field(
@@ -118,7 +118,7 @@ class _Rows:
     ids: Callable[[], int] = attrs.field(factory=lambda: itertools.count(1).__next__)
     dead: set[str] = attrs.field(factory=set)  # holders
 
-    def lines(self, campaign: CampaignKey) -> Iterable[tuple[_Session, KeptEntry]]:
+    def lines(self, campaign: CampaignKey) -> Iterable[tuple[_SessionData, KeptEntry]]:
         for session in self.sessions.values():
             if session.campaign == campaign:
                 for kept in session.entries:
@@ -141,7 +141,7 @@ class _Journal:
         self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
     ) -> Claim:
         row = self.rows.sessions.setdefault(
-            (tenant, session), _Session(tenant, session, campaign)
+            (tenant, session), _SessionData(tenant, session, campaign)
         )
         held = row.holder
         alive = held is not None and held.id not in (self.holder.id, *self.rows.dead)
@@ -159,7 +159,7 @@ class _Journal:
             known=known,
         )
 
-    def _row(self, claim: Claim) -> _Session:
+    def _row(self, claim: Claim) -> _SessionData:
         row = self.rows.sessions[claim.tenant, claim.session]
         if row.epoch != claim.epoch or row.holder is None:
             raise Fenced(f"the session {claim.session} was taken over")
@@ -211,7 +211,7 @@ class _Journal:
         return tuple(sorted(rows, key=lambda x: (-x.last_at, x.tenant, x.session)))
 
 
-def _lines_of(row: _Session) -> list[KeptEntry]:
+def _lines_of(row: _SessionData) -> list[KeptEntry]:
     return [x for x in row.entries if x.entry.kind is EntryKind.LINE]
 
 
@@ -466,7 +466,7 @@ class _Index:
             del self.rows.vectors[key]
 
 
-_Said = tuple[_Session, KeptEntry, Line]
+_Said = tuple[_SessionData, KeptEntry, Line]
 
 
 def _text(line: _Said) -> str:

@@ -29,7 +29,7 @@ from .rows import (
 
 @attrs.frozen(eq=False)
 class PostgresTranscripts:
-    """The `Transcripts` of a database. Its methods are described there."""
+    """The `TranscriptStore` of a database. Its methods are described there."""
 
     pool: PostgresPool
 

@@ -39,7 +39,7 @@ def cut(connection: apsw.Connection) -> None:
 
 
 @attrs.frozen
-class _Spoken:
+class _SpokenLine:
     """A line; ``audience`` is None if it is in a chunk."""
 
     id: int
@@ -48,15 +48,15 @@ class _Spoken:
     text: str
 
 
-def _heard(line: _Spoken) -> int | None:
+def _heard(line: _SpokenLine) -> int | None:
     return line.audience
 
 
-def _said(line: _Spoken) -> str:
+def _said(line: _SpokenLine) -> str:
     return line.text
 
 
-def _lines(connection: apsw.Connection, evening: int) -> Iterator[_Spoken]:
+def _lines(connection: apsw.Connection, evening: int) -> Iterator[_SpokenLine]:
     rows = connection.execute(
         """
         select id, at, speaker, text, corrected,
@@ -71,11 +71,11 @@ def _lines(connection: apsw.Connection, evening: int) -> Iterator[_Spoken]:
         (evening,),
     )
     for id_, at, speaker, text, corrected, audience in rows:
-        yield _Spoken(id_, audience, at, in_passage(speaker, text, corrected))
+        yield _SpokenLine(id_, audience, at, in_passage(speaker, text, corrected))
 
 
 def _add_passage(
-    connection: apsw.Connection, evening: int, passage: list[_Spoken]
+    connection: apsw.Connection, evening: int, passage: list[_SpokenLine]
 ) -> None:
     first = passage[0]
     connection.execute(

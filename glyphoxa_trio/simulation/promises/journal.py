@@ -42,7 +42,7 @@ class _Offered:
 
 
 @attrs.frozen(kw_only=True)
-class Journal:
+class PromiseJournal:
     """The record of what really ran, compared with the events at the end.
 
     Args:

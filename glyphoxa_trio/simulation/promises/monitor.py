@@ -55,7 +55,7 @@ from glyphoxa_trio.simulation.promises.calls import (
 )
 from glyphoxa_trio.simulation.promises.fake_world import FakeWorld, Performance
 from glyphoxa_trio.simulation.promises.gate_checker import GateChecker
-from glyphoxa_trio.simulation.promises.journal import Journal, still_running
+from glyphoxa_trio.simulation.promises.journal import PromiseJournal, still_running
 from glyphoxa_trio.simulation.promises.liveness import Watch, Well
 from glyphoxa_trio.simulation.promises.offered import OfferedTools
 from glyphoxa_trio.simulation.promises.rights import GrantLedger
@@ -365,7 +365,7 @@ class Monitor:
         self._read_journal()
         if running := still_running(self.scenery.journal):
             self._no(Promise.NOTHING_LEFT, "servers", f"{', '.join(running)} still run")
-        journal = Journal(
+        journal = PromiseJournal(
             calls=self._judge.calls,
             runs=self.scenery.journal,
             definitions=self._offered.definitions,

@@ -149,7 +149,7 @@ async def test_nothing_is_put_if_a_part_of_it_cannot_be(open_store: OpenStore) -
             {"facts": [Fact(text="x", id=10**30)]},
         ):
             with pytest.raises(UnknownItem):
-                await store.graph.put(key, entities=[WYRM], **wrong)  # type: ignore[arg-type]
+                await store.graph.put(key, entities=[WYRM], **wrong)
         assert not await store.graph.entities(key, GAME_MASTER)
         assert not await store.graph.facts(key, GAME_MASTER)
         (kept,) = await store.graph.facts(other, GAME_MASTER)
