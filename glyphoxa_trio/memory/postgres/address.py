@@ -37,14 +37,17 @@ class Address:
           MemoryUnusable: PostgreSQL's client does not understand it.
         """
         try:
-            return cls(_DEFAULTS | conninfo_to_dict(address))
+            given = conninfo_to_dict(address)
         except psycopg.Error:
-            # Its text would name what it does not understand, a password perhaps.
+            given = None
+        if given is None or not _is_whole(given):
+            # PostgreSQL's text would name what is wrong, a password perhaps.
             raise MemoryUnusable(
                 "the address of the memory is none of a PostgreSQL database; write it"
                 " as postgresql://user:password@host:port/database, and in percent"
                 " encoding what is not a letter or digit in the password"
-            ) from None
+            )
+        return cls(_DEFAULTS | given)
 
     def connect(self) -> psycopg.Connection[Any]:
         """Return a new connection, on which each statement commits by itself.
@@ -73,3 +76,10 @@ class Address:
 
     def __repr__(self) -> str:
         return f"<Address of {self}>"
+
+
+def _is_whole(given: dict[str, Any]) -> bool:
+    """Return False if a part of the password went elsewhere: with @ or / in it."""
+    host, name = str(given.get("host") or ""), str(given.get("dbname") or "")
+    port = str(given.get("port") or "0").replace(",", "")
+    return port.isdigit() and "@" not in host.lstrip("@") and "@" not in name

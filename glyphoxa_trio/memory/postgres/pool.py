@@ -265,6 +265,10 @@ class PostgresPool:
             with self.translated():
                 connection = slot.fresh(self.connected)
                 call.begin()
+                if begin and not _begun(connection, begin):
+                    # The server had closed it just now.
+                    connection = slot.fresh(self.connected)
+                    call.begin()
                 return _transaction(connection, begin, work, args, reads)
 
         call = _Call(slot, in_thread, reads, self._give_back)
@@ -338,6 +342,17 @@ def _close(connections: list[Connection]) -> None:
         connection.close()
 
 
+def _begun(connection: Connection, begin: str) -> bool:
+    """Begin a transaction; return False if the connection turns out to be lost."""
+    try:
+        connection.execute(begin)
+    except psycopg.OperationalError:
+        if not connection.closed:
+            raise
+        return False
+    return True
+
+
 def _transaction(
     connection: Connection,
     begin: str,
@@ -348,7 +363,8 @@ def _transaction(
     if not begin:
         return _known(connection, reads, work, connection, *args)
     for left in reversed(range(_TRIES)):
-        connection.execute(begin)
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            connection.execute(begin)
         try:
             done = work(connection, *args)
             _known(connection, reads, connection.execute, "commit")

@@ -60,7 +60,7 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.folder,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509
+                preexec_fn=_end_with_parent,
                 **_nobody(),
             )
         until = time.monotonic() + _PATIENCE
@@ -83,6 +83,11 @@ class Server:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def signal(self, pid: int, which: signal.Signals) -> None:
+        """Send a signal to a process of this server."""
+        assert self.folder is not None
+        os.kill(pid, which)
 
     @contextmanager
     def database(self, template: str = "template1") -> Generator[str]:
