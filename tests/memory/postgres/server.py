@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import attrs
 import psycopg
@@ -47,14 +48,13 @@ class Server:
     def start(self) -> None:
         assert self.folder is not None
         assert self.programs is not None
-        data = self.folder / "data"
-        if not data.exists():
-            made = [self.programs / "initdb", "-D", data, "-U", "postgres"]
-            how = ["-E", "utf8", "--locale=C", "--auth=trust", "--no-sync"]
-            _run([*made, *how])
-        command = [self.programs / "postgres", "-D", data, "-k", self.folder]
+        data = str(self.folder / "data")
+        if not Path(data).exists():
+            made = [str(self.programs / "initdb"), "-D", data, "-U", "postgres"]
+            _run([*made, "-E", "utf8", "--locale=C", "--auth=trust", "--no-sync"])
+        command = [str(self.programs / "postgres"), "-D", data, "-k", str(self.folder)]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [*command, "-c", "listen_addresses=", *_QUICK],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -63,13 +63,14 @@ class Server:
                 preexec_fn=_end_with_parent,
                 **_nobody(),
             )
+        self._process = process
         until = time.monotonic() + _PATIENCE
         while True:
             try:
                 psycopg.connect(self.address, connect_timeout=5).close()
                 return
             except psycopg.Error:
-                if self._process.poll() is not None or time.monotonic() > until:
+                if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError((self.folder / "log").read_text()) from None
                 time.sleep(0.02)
 
@@ -104,7 +105,7 @@ class Server:
             connection.execute(sql.encode())
 
 
-def _nobody() -> dict[str, object]:
+def _nobody() -> dict[str, Any]:
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if _root() else {}
 
 
@@ -117,7 +118,7 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
 
 
-def _run(command: list[str | Path]) -> None:
+def _run(command: list[str]) -> None:
     done = subprocess.run(
         command, capture_output=True, check=False, cwd="/", **_nobody()
     )
