@@ -39,6 +39,7 @@ NAMES = (
     "transcripts",
     "journal",
     "knowledge_graph",
+    "hot_context",
     "tables",
     "metrics",
     "speculation",

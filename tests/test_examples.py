@@ -17,12 +17,10 @@ import trio
 
 from glyphoxa_trio import Config, Tier, open_runtime
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
-    DiceConfig,
     McpConfig,
     NpcConfig,
-    RulesConfig,
     ServerSpec,
 )
 from glyphoxa_trio.host import Caller
@@ -158,9 +156,7 @@ async def test_the_servers_of_the_examples_say_their_tiers_themselves(
     config = Config(
         npcs=(NpcConfig(name="Bo", tools=tuple(f"{name}.*" for name in COMMANDS)),),
         mcp=McpConfig(servers=tuple(specs), remember=False),
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
+        builtin=NO_GROUPS,
         calibration=CalibrationConfig(at_start=False),
     )
     with trio.fail_after(60):

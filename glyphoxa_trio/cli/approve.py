@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.control import ask
 from glyphoxa_trio.control.admin_socket import AdminSocket
 from glyphoxa_trio.runtime import open_runtime
@@ -48,7 +49,7 @@ def approve_in(tool: str, path: Path, *, yes: bool) -> int:
         if not config.mcp.remember:
             raise ConfigError("approvals are not kept: set mcp.remember @ mcp.remember")
         async with open_runtime(
-            without_calibration(config), wait_for_servers=0.0
+            without_calibration(config), wait_for_servers=0.0, memory=OFF
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             desk = AdminSocket(runtime)

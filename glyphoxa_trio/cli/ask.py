@@ -19,7 +19,7 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
-from .common import WAIT, Model, run, without_calibration
+from .common import WAIT, Model, memory_of, run, without_calibration
 from .console import Flow, wide_console
 from .kept import KeptSession
 from .logs import open_logs
@@ -54,6 +54,7 @@ def ask(
                 without_calibration(config),
                 wait_for_servers=WAIT,
                 collector="settle",
+                memory=memory_of(config, path),
                 environment=world,
                 **logs.options,
             ) as runtime,

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 import trio
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import CatalogueEntry, Probed
 from glyphoxa_trio.mcp import ServerState
@@ -57,7 +58,10 @@ def calibrate(
     async def main(config: Config) -> int:
         errors = wide_console(stderr=True)
         async with open_runtime(
-            without_calibration(config), wait_for_servers=WAIT, collector="settle"
+            without_calibration(config),
+            wait_for_servers=WAIT,
+            memory=OFF,
+            collector="settle",
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             chosen = _chosen(runtime, names, everything=everything)

@@ -10,6 +10,7 @@ import attrs
 from rich.console import Console
 
 from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
@@ -47,7 +48,7 @@ def check(
         if not servers:
             config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, enabled=False))
         async with open_runtime(
-            without_calibration(config), wait_for_servers=0.0
+            without_calibration(config), wait_for_servers=0.0, memory=OFF
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             problems = runtime.problems()

@@ -20,10 +20,12 @@ from glyphoxa_trio.config import (
     LlmConfig,
     Provider,
 )
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.presets import PRESETS, named
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.recall.place import place_of
 from glyphoxa_trio.secret import Secret
 
 from .consent import load
@@ -108,6 +110,17 @@ def without_calibration(config: Config) -> Config:
     return attrs.evolve(
         config, calibration=attrs.evolve(config.calibration, at_start=False)
     )
+
+
+def memory_of(config: Config, path: Path) -> str:
+    """Return the ``memory`` of a runtime that a command opens to talk to NPCs.
+
+    That is a file in the state folder, unless the configuration says otherwise, or
+    nothing is to be remembered between runs.
+    """
+    if config.memory.store is None and not config.mcp.remember:
+        return OFF
+    return place_of(config, path) or OFF
 
 
 def complain(error: GlyphoxaError) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from glyphoxa_trio.config import Config, TelemetryConfig
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.servers import without_secrets
 from glyphoxa_trio.observability import Score, Telemetry, places, ranked, scores_of
 from glyphoxa_trio.runtime import Runtime, open_runtime
@@ -81,7 +82,7 @@ def preview(path: Path, *, calibrate: bool, as_json: bool) -> int:
 @asynccontextmanager
 async def _measured(config: Config, *, calibrate: bool) -> AsyncGenerator[Runtime]:
     async with open_runtime(
-        without_calibration(config), wait_for_servers=WAIT
+        without_calibration(config), wait_for_servers=WAIT, memory=OFF
     ) as runtime:
         await runtime.wait_ready(within=WAIT)
         if calibrate:

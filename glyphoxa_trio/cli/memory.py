@@ -1,4 +1,7 @@
-"""``glyphoxa memory …``: the memory of a campaign, searched, filled and emptied."""
+"""``glyphoxa memory …``: the memory of a campaign, searched, filled and emptied.
+
+Above 300 lines, because what a verb can do is said where its options are.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,7 @@ def review_facts(
     For scripts: --accept 12 --reject 13 --secret 14. Exit status: 0 done, 2 there is no
     such fact, and nothing was decided.
     """
-    from .memory_review import Verdict
+    from .memory_review import FactVerdict
     from .memory_review import review as run
 
     raise typer.Exit(
@@ -160,9 +163,9 @@ def review_facts(
             campaign=campaign,
             tenant=tenant,
             verdicts={
-                Verdict.ACCEPT: accept or [],
-                Verdict.REJECT: reject or [],
-                Verdict.SECRET: secret or [],
+                FactVerdict.ACCEPT: accept or [],
+                FactVerdict.REJECT: reject or [],
+                FactVerdict.SECRET: secret or [],
             },
             as_json=json,
         )

@@ -17,8 +17,8 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.memory.archiving import archived
 from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.importing.archiving import archived
 from glyphoxa_trio.memory.visibility import GAME_MASTER
 from glyphoxa_trio.tools.naming import nearest
 

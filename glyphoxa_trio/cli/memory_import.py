@@ -13,8 +13,6 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.memory.archive import Archive, archive_of
-from glyphoxa_trio.memory.archiving import ALL, all_facts, restore
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.importing import (
     Drafts,
@@ -22,6 +20,8 @@ from glyphoxa_trio.memory.importing import (
     ImportRefused,
     Skipped,
 )
+from glyphoxa_trio.memory.importing.archive import Archive, archive_of
+from glyphoxa_trio.memory.importing.archiving import ALL, all_facts, restore
 from glyphoxa_trio.memory.importing.files import (
     MEMORY_FORMAT,
     content_of,

@@ -11,9 +11,9 @@ import attrs
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.memory.archiving import all_facts
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.errors import UnknownItem
+from glyphoxa_trio.memory.importing.archiving import all_facts
 from glyphoxa_trio.memory.knowledge import Fact, Standing
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
 
@@ -27,7 +27,7 @@ from .render import on_screen
 from .terminal import InputLines
 
 
-class Verdict(StrEnum):
+class FactVerdict(StrEnum):
     """The decision of the game master about a fact.
 
     ``SECRET``: it is true, and no NPC knows it until it is revealed.
@@ -47,9 +47,9 @@ _COLUMNS: Final = (
     Column("fact", whole=False),
 )
 _ANSWERS: Final = {
-    "a": Verdict.ACCEPT, "accept": Verdict.ACCEPT, "y": Verdict.ACCEPT,
-    "r": Verdict.REJECT, "reject": Verdict.REJECT, "n": Verdict.REJECT,
-    "s": Verdict.SECRET, "secret": Verdict.SECRET,
+    "a": FactVerdict.ACCEPT, "accept": FactVerdict.ACCEPT, "y": FactVerdict.ACCEPT,
+    "r": FactVerdict.REJECT, "reject": FactVerdict.REJECT, "n": FactVerdict.REJECT,
+    "s": FactVerdict.SECRET, "secret": FactVerdict.SECRET,
 }  # fmt: skip
 _LATER: Final = ("", "l", "later")
 _QUIT: Final = ("q", "quit")
@@ -61,7 +61,7 @@ def review(
     *,
     campaign: str | None,
     tenant: str | None,
-    verdicts: Mapping[Verdict, Sequence[int]],
+    verdicts: Mapping[FactVerdict, Sequence[int]],
     as_json: bool,
 ) -> int:
     """List the facts that wait, or decide about some; on a terminal ask about each."""
@@ -111,17 +111,17 @@ def review(
 
 
 async def decide(
-    memory: Memory, campaign: CampaignKey, fact: Fact, verdict: Verdict
+    memory: Memory, campaign: CampaignKey, fact: Fact, verdict: FactVerdict
 ) -> None:
     """Keep the decision about a fact.
 
     Raises:
       UnknownItem: the fact was removed meanwhile.
     """
-    if verdict is Verdict.REJECT:
+    if verdict is FactVerdict.REJECT:
         await memory.graph.judge(campaign, fact.id, Standing.REJECTED, confirmed=True)
         return
-    if verdict is Verdict.SECRET:
+    if verdict is FactVerdict.SECRET:
         secret = attrs.evolve(
             fact,
             standing=Standing.ACCEPTED,
@@ -167,7 +167,9 @@ async def _answer(lines: InputLines) -> str | None:
 
 def _say_done(done: Mapping[str, Sequence[int]], as_json: bool) -> None:
     if as_json:
-        say_json({verdict.value: list(done.get(verdict, ())) for verdict in Verdict})
+        say_json(
+            {verdict.value: list(done.get(verdict, ())) for verdict in FactVerdict}
+        )
         return
     words = {"accept": "accepted", "reject": "rejected", "secret": "kept secret"}
     said = [f"{len(ids)} {words[name]}" for name, ids in done.items() if ids]

@@ -10,8 +10,8 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.memory.archiving import ALL, all_facts
 from glyphoxa_trio.memory.contract import FoundLine, Memory
+from glyphoxa_trio.memory.importing.archiving import ALL, all_facts
 from glyphoxa_trio.memory.knowledge import Basis, Entity, Fact, Standing
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
 

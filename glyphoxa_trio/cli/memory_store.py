@@ -67,7 +67,8 @@ async def _opened(place: str, config: Config, main: Main, create: bool) -> int:
 def unknown(what: str, name: str, known: Iterable[str]) -> UnknownItem:
     """Return an error about a name that does not exist, with the nearest ones."""
     every = sorted({x for x in known if x})
-    near = nearest(name, every)
+    folded = {x.casefold(): x for x in every}
+    near = [folded[x] for x in nearest(name.casefold(), folded)]
     if near:
         hint = f", did you mean {' or '.join(near)}?"
     elif 0 < len(every) <= 5:

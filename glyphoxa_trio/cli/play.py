@@ -19,7 +19,7 @@ from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
 
 from .approving import settle_approvals
-from .common import INTERRUPTED, Model, run
+from .common import INTERRUPTED, Model, memory_of, run
 from .consent import load_again
 from .console import wide_console
 from .kept import KeptSession
@@ -91,6 +91,7 @@ def play(
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
                         collector="settle",
+                        memory=memory_of(config, path),
                         environment=world,
                         s2s=s2s,
                         **logs.options,

@@ -1,4 +1,4 @@
-"""``glyphoxa sessions list``, ``show``, ``export`` and ``end``: sessions of a journal."""
+"""``glyphoxa sessions list``, ``show``, ``export`` and ``end``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import attrs
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.memory.archiving import ALL, archived
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.entries import Evening, SessionRow
 from glyphoxa_trio.memory.errors import HeldElsewhere
+from glyphoxa_trio.memory.importing.archiving import ALL, archived
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 
 from .console import say, say_json, wide_console

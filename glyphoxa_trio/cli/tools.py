@@ -10,6 +10,7 @@ import attrs
 from rich.console import Console
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
 from glyphoxa_trio.tools.estimate import Estimate, TierBy
@@ -55,7 +56,7 @@ def tools(
         if npc is not None:
             find_npc(config, npc)  # before any server is waited for
         async with open_runtime(
-            without_calibration(config), wait_for_servers=WAIT
+            without_calibration(config), wait_for_servers=WAIT, memory=OFF
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             if calibrate:

@@ -7,6 +7,7 @@ Importing this is cheap: the YAML reader and cattrs are imported on use.
 
 from .admission import Approve as Approve
 from .admission import admitted as admitted
+from .builtin import NO_GROUPS as NO_GROUPS
 from .builtin import BuiltinConfig as BuiltinConfig
 from .builtin import DiceConfig as DiceConfig
 from .builtin import DualityConfig as DualityConfig

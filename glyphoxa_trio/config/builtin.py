@@ -237,3 +237,12 @@ class BuiltinConfig:
         switches["files"] = self.files.served
         on = (name for name, on in switches.items() if on)
         return frozenset(on) - REPLACEABLE
+
+
+NO_GROUPS: Final = BuiltinConfig(
+    dice=DiceConfig(enabled=False),
+    rules=RulesConfig(enabled=False),
+    memory=MemoryToolsConfig(enabled=False),
+    sessions=SessionsToolsConfig(enabled=False),
+)
+"""No group at all: the others are off unless they are switched on."""

@@ -26,7 +26,7 @@ OFF = "off"
 
 
 class Durability(StrEnum):
-    """What a committed entry survives.
+    """The events that a committed entry survives.
 
     ``NORMAL``: the end of this process at any moment. ``FULL``: a loss of power too.
     """
@@ -55,8 +55,8 @@ class EmbeddingsConfig:
 
 @attrs.frozen(kw_only=True)
 class RecallConfig:
-    """What is added to the prompt of each turn from memory: so many tokens of each
-    part, ready within ``timeout``. 0 leaves a part out."""
+    """The parts of memory that are added to the prompt of each turn: so many tokens of
+    each, ready within ``timeout``. 0 leaves a part out."""
 
     identity: int = attrs.field(default=200, validator=not_negative)
     relationships: int = attrs.field(default=200, validator=not_negative)
@@ -67,7 +67,7 @@ class RecallConfig:
 
 @attrs.frozen(kw_only=True)
 class MemoryConfig:
-    """What NPCs remember after the session.
+    """The memory of NPCs beyond the session.
 
     ``store``: ``off``, a file, or the ``postgresql://`` address of a database; unset,
     the command keeps a file in its state folder, and a program that embeds the runtime

@@ -100,7 +100,7 @@ class Named:
 
 @attrs.frozen(kw_only=True)
 class Forgotten:
-    """How much was removed, by what it was."""
+    """The numbers of what was removed."""
 
     lines: int = 0
     facts: int = 0
@@ -370,7 +370,7 @@ class KnowledgeGraph(Protocol):
     async def reveal(
         self, campaign: CampaignKey, *, entity: str = "", fact: int = 0
     ) -> None:
-        """Make a secret known to everyone that its topics allow.
+        """Make a secret known to every NPC that its topics allow.
 
         Raises:
           UnknownItem: there is no such entity or fact.

@@ -40,7 +40,7 @@ class EntityKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """How something is known.
+    """The way in which something is known.
 
     ``AUTHORED``: the game master wrote it down. ``STATED``: it was said. ``INFERRED``:
     it follows from what was said. ``CLAIMED``: a player says so, and nobody knows
@@ -54,7 +54,7 @@ class Basis(StrEnum):
 
 
 class Standing(StrEnum):
-    """Whether something counts as known.
+    """The standing of a fact: known, or not yet.
 
     ``ACCEPTED``: NPCs may use it. ``CLAIMED``: they may use it as a player's claim.
     ``QUEUED``: it waits for the game master. ``REJECTED``: the game master said no.
@@ -84,7 +84,7 @@ _NAME_OR_NONE: Final = checks.text_of(MOST_NAME, optional=True)
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """Where a piece of knowledge comes from.
+    """The origin of a piece of knowledge.
 
     Args:
       basis: how it is known.

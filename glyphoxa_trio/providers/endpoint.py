@@ -17,7 +17,6 @@ from contextlib import (
 )
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -245,20 +244,15 @@ class Endpoint:
     def _own_client(self) -> httpx2.AsyncClient:
         import httpx2
 
-        from .reading import read_in_small_pieces
+        from .reading import client_for
 
         if self._own is None:
-            host = urlsplit(self.base_url).hostname or ""
-            # A proxy does not reach a model server on this machine.
-            local = host in ("localhost", "::1") or host.startswith("127.")
             # The line has the limit; this leaves room for other requests.
             limits = httpx2.Limits(
                 max_connections=None,
                 max_keepalive_connections=max(4, self.line.places // 4),
             )
-            self._own = read_in_small_pieces(
-                httpx2.AsyncClient(limits=limits, trust_env=not local)
-            )
+            self._own = client_for(self.base_url, limits=limits)
         return self._own
 
     async def _read(self, response: httpx2.Response, most: int) -> str:

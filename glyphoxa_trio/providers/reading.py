@@ -8,11 +8,20 @@ of a second. No model writes so fast that small reads slow it down.
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
 
 READ: Final = 512  # bytes at a time; some milliseconds of work at worst
+
+
+def client_for(base_url: str, **more: Any) -> httpx2.AsyncClient:
+    """Return a new client for a server. It obeys the proxies of the environment, except
+    for a server on this machine, which no proxy reaches."""
+    host = urlsplit(base_url).hostname or ""
+    local = host in ("localhost", "::1") or host.startswith("127.")
+    return read_in_small_pieces(httpx2.AsyncClient(trust_env=not local, **more))
 
 
 def read_in_small_pieces(client: httpx2.AsyncClient) -> httpx2.AsyncClient:

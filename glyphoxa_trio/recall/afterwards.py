@@ -1,4 +1,4 @@
-"""What happens after an evening: its summaries are written, and facts extracted.
+"""The work after an evening: its summaries are written, and facts extracted.
 
 Each audience, the NPCs that heard exactly the same, gets a summary of what it heard.
 Everything that was made of an evening is written at its end, facts first: an evening
@@ -33,14 +33,14 @@ from glyphoxa_trio.providers.llm import (
     Usage,
 )
 
+from .checking import checked
 from .extraction import (
     MOST_ANSWER,
     Audience,
     Extracted,
-    Unreadable,
+    UnreadableAnswer,
     again,
     audiences,
-    checked,
     pieces,
     read,
     request_of,
@@ -214,11 +214,11 @@ class Afterwards:
         answer = await self._answer(model, request)
         try:
             return read(answer)
-        except Unreadable:
+        except UnreadableAnswer:
             answer = await self._answer(model, again(request, answer))
         try:
             return read(answer)
-        except Unreadable:
+        except UnreadableAnswer:
             return None
 
     async def _answer(self, model: LLM, request: LLMRequest) -> str:

@@ -2,34 +2,24 @@
 
 Pure. A model gets the lines of one audience, numbered, each as JSON: what players say
 is data to it and no instruction. It answers with one JSON object. What it says is
-checked against the lines that it names, since a player may have talked it into a lie:
-
-* A fact reaches the NPCs that heard all of its lines. Without lines that exist it
-  waits for the game master.
-* What only players said is a claim of theirs, whatever the model calls it.
-* What an NPC said has to have the words of the fact in it. If it has too few, the fact
-  is a claim of the player who said the rest, or it waits for the game master.
+not checked here: `checking` does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.memory.claims import standing_of
 from glyphoxa_trio.memory.contract import FoundLine
 from glyphoxa_trio.memory.knowledge import (
     Basis,
     EntityKind,
-    Fact,
-    Provenance,
-    Standing,
 )
-from glyphoxa_trio.memory.visibility import EVERYONE, NO_NPC, Reach, Viewer, common
-from glyphoxa_trio.memory.words import COMMON, words_of
+from glyphoxa_trio.memory.visibility import EVERYONE, NO_NPC, Reach, Viewer
+from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.providers.llm import LLMRequest, Message
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 
@@ -41,7 +31,6 @@ MOST_FACT: Final = 500  # characters
 MOST_FACTS: Final = 40  # of one answer
 MOST_ABOUT: Final = 8
 MOST_QUOTED: Final = 50  # lines that a fact names
-_ENOUGH: Final = 0.5  # the share of a fact's words that its NPCs have to have said
 
 _SYSTEM: Final = """\
 You keep the records of a role-playing game. You get lines of one session, one JSON \
@@ -69,7 +58,7 @@ _AGAIN: Final = (
 )
 
 
-class Unreadable(ValueError):
+class UnreadableAnswer(ValueError):
     """An answer that has no JSON object with a summary in it."""
 
 
@@ -197,7 +186,7 @@ def read(answer: str) -> Extracted:
     """Read an answer. Text around the object, such as a fence, is no error.
 
     Raises:
-      Unreadable: there is no such object in it, or it has no summary.
+      UnreadableAnswer: there is no such object in it, or it has no summary.
     """
     for text in _objects(answer):
         try:
@@ -212,7 +201,7 @@ def read(answer: str) -> Extracted:
         if len(summary) > MOST_SUMMARY:
             summary = f"{summary[: MOST_SUMMARY - 1].rstrip()}…"
         return Extracted(summary=summary, facts=tuple(good), odd=len(facts) - len(good))
-    raise Unreadable("there is no JSON object with a summary in the answer")
+    raise UnreadableAnswer("there is no JSON object with a summary in the answer")
 
 
 def _objects(answer: str) -> Iterator[str]:
@@ -280,69 +269,6 @@ def _one_line(text: Any) -> str:
     if not isinstance(text, str):
         return ""
     return " ".join(text.replace("\0", " ").split())
-
-
-# Checking an answer
-
-
-def checked(
-    said: ExtractedFact,
-    lines: Mapping[int, FoundLine],
-    audience: Audience,
-    *,
-    evening: str,
-    accept_above: float,
-) -> Fact:
-    """Return the fact that a statement becomes, without the entities it is about.
-
-    Args:
-      lines: those that the model was given, by number.
-
-    Raises:
-      KnowledgeRefused: a field is one that no store keeps.
-    """
-    quoted = [lines[n] for n in said.lines if n in lines]
-    # Without sources all lines are its sources: it goes when one of them is forgotten.
-    sources = quoted or list(lines.values())
-    by_players = [x for x in quoted if x.line.player]
-    basis, queued = said.basis, not quoted
-    if quoted and len(by_players) == len(quoted):
-        basis = Basis.CLAIMED
-    elif quoted and not _says(quoted, said.text):
-        basis, queued = (Basis.CLAIMED if by_players else Basis.INFERRED), True
-    if basis is Basis.CLAIMED and not by_players:
-        basis = Basis.INFERRED  # there is no player whose claim it could be
-        queued = True
-    claims = basis is Basis.CLAIMED
-    standing = standing_of(basis, said.confidence, accept_above=accept_above)
-    if queued and standing is Standing.ACCEPTED:
-        standing = Standing.QUEUED
-    return Fact(
-        text=said.text,
-        standing=standing,
-        reach=common(x.line.reach for x in quoted) if quoted else audience.reach,
-        provenance=Provenance(
-            basis=basis,
-            at=max((x.at for x in sources), default=0.0),
-            evening=evening,
-            player=by_players[0].line.player if claims else "",
-            by=by_players[0].line.speaker if claims else "",
-            confidence=said.confidence,
-        ),
-        lines=tuple((x.session, x.n) for x in sources),
-    )
-
-
-def _says(quoted: Iterable[FoundLine], text: str) -> bool:
-    """Return True if the NPCs among these lines said enough of the text's words."""
-    by_npcs = [x.line for x in quoted if not x.line.player]
-    heard = {
-        word
-        for x in by_npcs
-        for word in words_of(f"{x.speaker} {x.corrected or x.text}")
-    }
-    telling = {word for word in words_of(text) if word not in COMMON}
-    return len(telling & heard) >= _ENOUGH * len(telling)
 
 
 def without_model(lines: Sequence[FoundLine]) -> str:

@@ -144,6 +144,7 @@ class Fetcher:
     pieces: Pieces
     names: Callable[[CampaignKey], NameIndex | Awaitable[NameIndex]]
     since: float | None = None
+    _subjects: dict[tuple[str, str], Subject] = attrs.field(factory=dict, init=False)
 
     async def fetch(self, text: str, speaker: str, wanted: Wanted) -> None:
         """Fetch all pieces at once that are wanted for these words."""
@@ -177,8 +178,14 @@ class Fetcher:
           NotFetched: the names are not there yet.
           Exception: the names could not be had.
         """
+        known = self._subjects.get((text, speaker))
+        if known is None:
+            known = self._subject(text[-_MOST_TEXT:], speaker)
+            self._subjects[text, speaker] = known
+        return known
+
+    def _subject(self, text: str, speaker: str) -> Subject:
         names: NameIndex = self.pieces.get(NAMES)
-        text = text[-_MOST_TEXT:]
         found = [x.entity for x in reversed(names.find(text, self.viewer))]
         speakers = self._called(speaker, names)
         known = {*speakers, *self._called(self.npc, names)}
@@ -226,7 +233,12 @@ class Fetcher:
         return await found if isawaitable(found) else found
 
     async def _self(self) -> Identity | None:
-        return await self._identity(self.npc)
+        if (found := await self._identity(self.npc)) is not None:
+            return found
+        # An NPC that is configured as "Bartok" may be "Bartok the Barkeep" here.
+        await self.pieces.fetch(NAMES, self._names)
+        called = self._called(self.npc, self.pieces.get(NAMES))
+        return await self._identity(called[0]) if called else None
 
     async def _identity(self, entity: str) -> Identity | None:
         graph = self.memory.graph

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from datetime import tzinfo
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -74,17 +75,17 @@ class Telling:
         config, calendar = self.config, self._calendar()
         if config.identity:
             own = self._own()
-            sayings = [] if own is None else self_lines(own, calendar)
+            sayings = iter(()) if own is None else self_lines(own, calendar)
             self._tell(IDENTITY, fitting(sayings, config.identity, most=_MOST_IDENTITY))
         if config.relationships:
-            related = [*self._relationships()]
+            related = self._relationships()
             kept = fitting(related, config.relationships, most=_MOST_RELATIONSHIPS)
             self._tell(RELATIONSHIPS, kept)
         if config.transcript:
             self._tell(TRANSCRIPT, self._transcript(calendar))
         if config.facts:
-            known = [*self._known(calendar)]
-            self._tell(FACTS, fitting(known, config.facts, most=_MOST_FACTS))
+            known = fitting(self._known(calendar), config.facts, most=_MOST_FACTS)
+            self._tell(FACTS, known)
         return Gathered(tuple(self._lines), tuple(self._missed))
 
     def _tell(self, part: str, sayings: list[Saying]) -> None:
@@ -127,10 +128,9 @@ class Telling:
         return own
 
     def _identities(self, ids: tuple[str, ...]) -> list[Identity]:
-        """Return the identities of these entities, but the NPC's own."""
-        found = [self._piece(entity_key(x), None) for x in ids]
-        own = self._own()
-        return [x for x in found if x and (own is None or x.entity.id != own.entity.id)]
+        """Return the identities of these entities, as far as there are any."""
+        found = (self._piece(entity_key(x), None) for x in ids)
+        return [identity for identity in found if identity is not None]
 
     # The parts.
 
@@ -138,11 +138,11 @@ class Telling:
         """Yield who speaks, and how the NPC is related to them and to those named."""
         subject, own = self._subject(), self._own()
         speakers = self._identities(subject.speakers)
+        others = [*speakers, *self._identities(subject.entities)]
         for speaker in speakers:
             yield entity_line(speaker.entity)
         if own is None:
             return
-        others = [*speakers, *self._identities(subject.entities)]
         ids = {other.entity.id for other in others}
         told: set[tuple[str, str, str]] = set()
         # From both ends: an identity has only so many neighbours.
@@ -170,23 +170,26 @@ class Telling:
 
     def _known(self, calendar: Calendar) -> Iterator[Saying]:
         """Yield what is known of what is named or asked."""
+        # All pieces first, so that one that is late is reported even if the budget is
+        # used up without it.
         subject = self._subject()
         named = self._identities(subject.entities)
         speakers = self._identities(subject.speakers)
-        for known in named:
-            yield entity_line(known.entity)
         found: tuple[FoundFact, ...] = ()
-        said: list[Saying] = []
+        lines: list[FoundLine] = []
         if subject.query:
             found = self._piece(facts_key(subject.query), ())
-            said = [*self._found_lines(subject.query, calendar)]
-        if subject.reference.past:
-            yield from said
+            lines = self._found_lines(subject.query)
         facts = [one.fact for one in found]
         facts += [fact for known in (*named, *speakers) for fact in known.facts]
-        yield from self._new(facts, calendar)
+        for known in named:
+            yield entity_line(known.entity)
         if not subject.reference.past:
-            yield from said
+            yield from self._new(facts, calendar)
+        for line in lines:
+            yield said_line(line, calendar, self.moment.npc)
+        if subject.reference.past:
+            yield from self._new(facts, calendar)
 
     def _new(self, facts: list[Fact], calendar: Calendar) -> Iterator[Saying]:
         told = set(self._facts)
@@ -195,18 +198,17 @@ class Telling:
                 told.add(fact.id)
                 yield fact_line(fact, calendar)
 
-    def _found_lines(self, query: str, calendar: Calendar) -> Iterator[Saying]:
+    def _found_lines(self, query: str) -> list[FoundLine]:
         found: FoundLines = self._piece(lines_key(query), FoundLines())
         try:
             before = self.fetcher.before()
         except Exception as error:  # border: a store may fail in any way
             self._fault(error)
-            return
-        earlier = [
+            return []
+        earlier = (
             line
             for line in found.lines
             if (before is None or line.at < before)
             and (line.session, line.n) not in self._said
-        ]
-        for line in earlier[:_MOST_FOUND]:
-            yield said_line(line, calendar, self.moment.npc)
+        )
+        return [*islice(earlier, _MOST_FOUND)]

@@ -7,7 +7,7 @@ own quotation. A token counts as four characters.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
@@ -130,15 +130,14 @@ class Calendar:
         return datetime.fromtimestamp(at, self.zone)
 
 
-def self_lines(known: Identity, calendar: Calendar) -> list[Saying]:
-    """Return who an NPC is: its entity, and the facts about it, newest first."""
+def self_lines(known: Identity, calendar: Calendar) -> Iterator[Saying]:
+    """Yield who an NPC is: its entity, and the facts about it, newest first."""
     entity = known.entity
     others = [one for x in entity.aliases if (one := name(x)) != name(entity.name)]
     called = f", also called {', '.join(others)}" if others else ""
-    return [
-        _entity_line(f"You are {name(entity.name)}{called}", entity),
-        *(fact_line(fact, calendar) for fact in known.facts),
-    ]
+    yield _entity_line(f"You are {name(entity.name)}{called}", entity)
+    for fact in known.facts:
+        yield fact_line(fact, calendar)
 
 
 def entity_line(entity: Entity) -> Saying:

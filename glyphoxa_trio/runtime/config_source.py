@@ -35,12 +35,14 @@ class ConfigSource:
 
     Args:
       approve: which servers of a ``.mcp.json`` may be started.
+      path: the file, if it is one.
     """
 
     _read: Callable[[], Config]
     _approve: bool | Approve = False
     _again: bool = True
     _said: list[str] = attrs.field(factory=list)
+    path: Path | None = None
     current: Config = attrs.field(init=False)
 
     @classmethod
@@ -55,7 +57,7 @@ class ConfigSource:
         if isinstance(config, str | Path):
             said: list[str] = []
             read = partial(load_config, Path(config), warn=said.append)
-            return cls(read, approve, said=said)
+            return cls(read, approve, said=said, path=Path(config))
         if not callable(config):
             checked(config)  # raises, and says what it should have been
         return cls(lambda: checked(config()), approve)

@@ -94,9 +94,13 @@ class Models:
 
     def stands_in(self, npc: NpcConfig) -> bool:
         """Return True if the offline stand-in would answer for this NPC."""
+        return self.is_stand_in(npc.model)
+
+    def is_stand_in(self, model: str | None) -> bool:
+        """Return True if the model of this name is the offline stand-in, or may be."""
         config: ModelConfig = self._config
-        if npc.model is not None and npc.model != config.model:
-            config = self._config.at(npc.model)
+        if model is not None and model != config.model:
+            config = self._config.at(model)
         all_ = (config, *self._config.fallbacks)
         return self._given is None and any(x.provider is Provider.OFFLINE for x in all_)
 

@@ -69,7 +69,6 @@ from .publisher import CALIBRATION, Publisher
 from .session import Session
 from .session_registry import SessionRegistry, find_npc
 from .session_snapshot import SessionSnapshot, SnapshotRefused
-from .turn_keeper import TurnKeeper
 from .unready import Unready, unready
 from .unused_keys import idle_keys
 from .usability import usability_of, warnings_of
@@ -130,7 +129,6 @@ class Runtime:
     _lasting: tuple[Tool, ...]
     _background: trio.Nursery
     _rehearsed: bool
-    _keeper: TurnKeeper | None = None
     _advice_due: bool = attrs.field(default=False, init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -269,8 +267,8 @@ class Runtime:
                 raise SnapshotRefused(f"the session {key} exists: end it first")
             kept = self._cast.resting.admit(restore, key)
         state = self._cast.states.sit(key, known)
-        if self._keeper is not None:
-            self._keeper.table(key, campaign, players)
+        if self._cast.remembering is not None:
+            self._cast.remembering.keeper.table(key, campaign, players)
         if kept is not None and state.resting:
             state.continue_from(kept)
         elif kept is not None:
@@ -298,15 +296,15 @@ class Runtime:
 
         found = await runtime.memory.transcripts.search(campaign, viewer, "wyrm")
         """
-        return None if self._keeper is None else self._keeper.memory
+        return None if self._cast.remembering is None else self._cast.remembering.memory
 
     async def kept(self) -> None:
         """Return when every turn that has ended by now is written to memory, or lost.
 
         `TurnKept` events tell of each of them.
         """
-        if self._keeper is not None:
-            await self._keeper.flush()
+        if self._cast.remembering is not None:
+            await self._cast.remembering.keeper.flush()
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
@@ -572,6 +570,8 @@ class Runtime:
             self._hooks.reloading(plan.config)
             self._hooks.registered()
             await self._cast.adopt(plan.config, models)
+            if self._cast.remembering is not None:
+                self._cast.remembering.adopt(plan.config)
         done = await self._generations.carry_out()
         self._hooks.registered()
         self._settle()

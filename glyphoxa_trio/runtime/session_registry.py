@@ -50,13 +50,13 @@ from glyphoxa_trio.tools.naming import nearest
 from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
 from .idle_sessions import (
-    DurableSessions,
     IdleSessions,
     SessionStore,
     StoreFull,
 )
 from .models import Models
 from .overload import Overload
+from .remembering import Remembering
 from .session_snapshot import SessionSnapshot
 from .session_state import (
     SessionNpc,
@@ -124,7 +124,7 @@ class SessionRegistry:
       run: the id of this run; the ids of sessions and calls derive from it.
       store: keeps the sessions that are set aside.
       left: called with a session that ended or was set aside.
-      durable: keeps sessions beyond this run, in place of the store.
+      remembering: keeps sessions beyond this run, in place of the store.
       restored: called with each session that continues from an earlier run.
       borrow: makes the services that all sessions share.
     """
@@ -139,7 +139,7 @@ class SessionRegistry:
     _store: SessionStore
     left: Callable[[SessionKey], None]
     _borrow: Borrow
-    _durable: DurableSessions | None = None
+    remembering: Remembering | None = None
     _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)
@@ -159,7 +159,7 @@ class SessionRegistry:
         self.states = SessionStates(
             lambda: self.config.sessions.most,
             self._rest,
-            self._durable is not None,
+            self.remembering is not None,
         )
         self.services = self._borrow(
             selector=selector, links=self._links, used=self.states.used
@@ -171,7 +171,7 @@ class SessionRegistry:
             self.run,
             lambda: self.config.sessions.key,
             self.services.warn,
-            self._durable,
+            None if self.remembering is None else self.remembering.keeper,
             self._restored,
         )
 

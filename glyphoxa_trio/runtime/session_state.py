@@ -1,5 +1,8 @@
 """The state of each open session, and which session is set aside when too many are
-open."""
+open.
+
+Above 300 lines, because the two decide together what may be set aside.
+"""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class TurnKeeper:
 
     @property
     def waiting(self) -> int:
-        """How many turns and snapshots are not written yet."""
+        """The number of turns and other things that are not written yet."""
         return len(self._waiting)
 
     async def take(self, key: SessionKey) -> SessionSnapshot | None:

@@ -27,7 +27,7 @@ from glyphoxa_trio.actors import (
     tell,
 )
 from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
-from glyphoxa_trio.config.memory import OFF, Durability
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.errors import words
@@ -41,7 +41,6 @@ from glyphoxa_trio.mcp import (
     open_server_pool,
 )
 from glyphoxa_trio.memory.contract import Memory
-from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.hot_context import HotContext
@@ -72,10 +71,10 @@ from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
+from .remembering import Remembering, open_remembering
 from .resources import open_lasting
 from .runtime import Runtime
 from .session_registry import SessionRegistry
-from .turn_keeper import TurnKeeper, open_keeper
 from .unused_keys import idle_keys
 from .voices import Voices, voices_of
 from .warned import Warnings
@@ -193,6 +192,10 @@ class _Opening:
         if remembered is not None:
             store = ToolApprovals(remembered / "approvals", lambda: servers_of(config))
         host = await self._host(store)
+        events: Topic[TurnEvent] = Topic()
+        stack.callback(events.close)  # after the last turn has told its end
+        run_id = self.environment.run or os.urandom(16).hex()
+        remembering = await self._remembering(run_id, events)
         music: Topic[MusicEvent] = Topic()
         stack.callback(music.close)
         lasting = await stack.enter_async_context(
@@ -203,18 +206,17 @@ class _Opening:
                 warn=warnings.say,
             )
         )
+        if remembering is not None:
+            lasting = (*lasting, *remembering.tools())
         first = plan(config, config, lasting)
         host.register(*first.builtin, *self.tools)
         refuse_faults(config, host.snapshot, first.problems)  # no process runs yet
         for text in (*idle_keys(config), *wrong_prices(config)):
             warnings.say(text)
-        events: Topic[TurnEvent] = Topic()
-        stack.callback(events.close)  # after the last turn has told its end
         make_models, voices = await self._models_and_voices()
         models = make_models(config.llm)
         models.for_npc(None)
         stack.enter_context(quiet(Masks(lambda: self.source.current).text))
-        run_id = self.environment.run or os.urandom(16).hex()
         self._tell_hooks(run_id, host, events)
         background = await self._background()
         publisher = Publisher(
@@ -228,7 +230,10 @@ class _Opening:
         overload = Overload(config.overload)
         overload_events: Topic[OverloadEvent] = Topic()
         stack.callback(overload_events.close)
-        keeper = await self._keeper(run_id, events)
+        keeper = None
+        if remembering is not None:
+            keeper = remembering.keeper
+            remembering.begin(background)
         sessions = await stack.enter_async_context(trio.open_nursery())
         cast = SessionRegistry(
             nursery=sessions,
@@ -240,7 +245,7 @@ class _Opening:
             run=run_id,
             store=self.session_store,
             left=partial(_leave, fleet, host),
-            durable=keeper,
+            remembering=remembering,
             restored=self.environment.hooks.restored,
             borrow=partial(
                 Services,
@@ -254,11 +259,13 @@ class _Opening:
                 synthesizer=voices.synthesizer,
                 warn=warnings.say,
                 log=keeper,
+                **({} if remembering is None else remembering.services),
             ),
         )
-        if keeper is not None:
-            keeper.snapshots_by(cast.snapshot_of)
+        if remembering is not None:
+            remembering.keeper.snapshots_by(cast.snapshot_of)
             background.start_soon(cast.tend)
+            self._serve(remembering, background, context, cast)
         self._end_with(sessions, background)
         activity = cast.services.activity
         runtime = Runtime(
@@ -286,7 +293,6 @@ class _Opening:
             lasting=lasting,
             background=background,
             rehearsed=self.environment.stand_in is not None,
-            keeper=keeper,
         )
         watching = partial(
             watch_lateness,
@@ -302,25 +308,40 @@ class _Opening:
             background.start_soon(Periodic(host, activity, every).run)
         return runtime, background
 
-    async def _keeper(self, run_id: str, events: Topic[TurnEvent]) -> TurnKeeper | None:
-        """Open the store of memory, and run what keeps turns in it."""
-        config, memory = self.source.current, self.memory
-        if memory is None:
-            memory = config.memory.store
-        if memory is None or memory == OFF or self.environment.stand_in is not None:
+    async def _remembering(
+        self, run_id: str, events: Topic[TurnEvent]
+    ) -> Remembering | None:
+        """Open the memory, which lasts until the last session has ended."""
+        if self.environment.stand_in is not None:  # a rehearsal
             return None
-        if isinstance(memory, str | Path):
-            durable = config.memory.durability is Durability.FULL
-            opening = open_memory(str(memory), durable=durable)
-            memory = await self.stack.enter_async_context(opening)
-        keeper = TurnKeeper(
-            memory=memory,
-            campaign=config.memory.campaign,
+        opening = open_remembering(
+            self.memory,
+            lambda: self.source.current,
+            source=self.source.path,
             run=run_id,
             events=events,
             warn=self.warnings.say,
         )
-        return await self.stack.enter_async_context(open_keeper(keeper))
+        return await self.stack.enter_async_context(opening)
+
+    def _serve(
+        self,
+        remembering: Remembering,
+        background: trio.Nursery,
+        context: HotContext,
+        cast: SessionRegistry,
+    ) -> None:
+        services, name = cast.services, self.source.current.memory.model
+        stand_in = cast.models.is_stand_in(name)
+        remembering.serve(
+            background,
+            context,
+            model=None if stand_in else cast.models.for_npc(name),
+            costs=services.costs,
+            events=services.events,
+            busy=lambda: services.activity.running > 0,
+            warn=services.warn,
+        )
 
     async def _host(self, store: ToolApprovals | None) -> ToolHost:
         config, warnings = self.source.current, self.warnings

@@ -17,14 +17,12 @@ import attrs
 from hypothesis import strategies as st
 
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
     Config,
-    DiceConfig,
     McpConfig,
     NpcConfig,
     RestartConfig,
-    RulesConfig,
     ServerSpec,
     SpeculationConfig,
     ToolOverride,
@@ -340,9 +338,7 @@ def configs(
             servers=specs,
             defer_threshold=draw(mostly(15, 0, 1)),
         ),
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
+        builtin=NO_GROUPS,
         calibration=calibration,
         speculation=SpeculationConfig(enabled=draw(mostly(False, False, True))),
         filler=draw(mostly(_FILLER, FillerConfig())),

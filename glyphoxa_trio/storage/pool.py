@@ -43,7 +43,7 @@ Prepare = Callable[[apsw.Connection], None]
 Translated = Callable[[Path], AbstractContextManager[None]]
 
 
-class taken:  # noqa: N801 - used like a function
+class taken:
     """Hold a lock or a semaphore for a block, as its own block does.
 
     If it is free, that takes no pass of the event loop, which costs as much as a short

@@ -1060,7 +1060,7 @@ MUTANTS: Final = (
     Mutant(
         "words that were replaced are forgotten",
         "npc/turn/memory.py",
-        "for ended in (exchange, *self._superseded):",
+        "for ended in added:",
         "for ended in (exchange,):",
         "everything that was said is remembered in its order",
         "tests/npc/test_session.py",

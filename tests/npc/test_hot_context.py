@@ -17,7 +17,7 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.model import SpeculationConfig
 from glyphoxa_trio.npc import ContextAdded, Moment, SpeculationDone, ToolsShown
 from glyphoxa_trio.npc.events import SpeculationEnd
-from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.npc.hot_context import Gathered, HotContext
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -153,6 +153,39 @@ async def test_a_hook_that_does_not_stop_holds_nobody_and_is_not_asked_again(
             whys.append(heard.only(ContextAdded).missed[0][1])
             await trio.sleep(1)
         assert whys == ["late", "late", "earlier calls do not stop"]
+
+
+async def test_a_provider_of_parts_names_those_that_it_left_out(
+    autojump_clock: object,
+) -> None:
+    async def parts(moment: Moment) -> Gathered:
+        with trio.move_on_at(moment.deadline - 0.01):
+            await trio.sleep(HANG)
+        return Gathered(("in  time",), (("its other part", "late"),))
+
+    async with knowing() as (table, context):
+        context.add(parts)
+        heard = await ask(table.npc)
+        added = heard.only(ContextAdded)
+        assert added.lines == ("in time",)
+        assert added.missed == (("its other part", "late"),)
+        assert heard.when(ContextAdded) == [0.04]
+
+
+async def test_partial_transcripts_are_told_without_speculation_and_in_turns(
+    autojump_clock: object,
+) -> None:
+    told: list[Moment] = []
+    async with open_table([[1.0, "Hello."]], hearing=told.append) as table:
+        await table.npc.hearing("what is", speaker="Aria")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, table.npc)
+            await trio.sleep(0.5)
+            await table.npc.hearing("and what", speaker="Aria")
+    assert told == [
+        Moment(npc="Bob", turn=0, speaker="Aria", text="what is"),
+        Moment(npc="Bob", turn=0, speaker="Aria", text="and what"),
+    ]
 
 
 async def test_it_can_be_taken_back(autojump_clock: object) -> None:

@@ -19,14 +19,12 @@ import trio
 
 from glyphoxa_trio import Config, Runtime, Tier, open_runtime
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
-    DiceConfig,
     LlmConfig,
     McpConfig,
     NpcConfig,
     Provider,
-    RulesConfig,
     ServerSpec,
     ToolOverride,
     TrustConfig,
@@ -80,9 +78,7 @@ async def open_scene(
     naming: NamingStyle = NamingStyle.DOUBLE,
     trust: TrustConfig | None = None,
 ) -> AsyncIterator[Scene]:
-    off = BuiltinConfig(
-        dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-    )
+    off = NO_GROUPS
     with trio.fail_after(LIMIT):
         async with open_model_server(script) as server:
             config = Config(

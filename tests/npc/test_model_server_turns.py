@@ -18,14 +18,12 @@ import trio
 
 from glyphoxa_trio import open_runtime, tool
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
     Config,
-    DiceConfig,
     LlmConfig,
     NpcConfig,
     Provider,
-    RulesConfig,
     TurnConfig,
 )
 from glyphoxa_trio.npc import (
@@ -131,9 +129,7 @@ async def open_scene(*script: Reply, **limits: Any) -> AsyncIterator[Scene]:
         tools=("custom.weather", "custom.divine"),
         fallback=("Hm?",),
     )
-    off = BuiltinConfig(
-        dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-    )
+    off = NO_GROUPS
     limits = {"first_token": NEVER, "silence": NEVER, "model_total": NEVER} | limits
     with trio.fail_after(30):
         async with open_model_server([*script, AGAIN]) as server:

@@ -19,14 +19,12 @@ import trio.testing
 
 from glyphoxa_trio import open_runtime, tool
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
     Config,
-    DiceConfig,
     LlmConfig,
     NpcConfig,
     Provider,
-    RulesConfig,
     TurnConfig,
 )
 from glyphoxa_trio.npc import Sentence, TurnEnd
@@ -83,9 +81,7 @@ class Doors:
 
 
 def config(base_url: str, provider: Provider, **llm: Any) -> Config:
-    off = BuiltinConfig(
-        dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-    )
+    off = NO_GROUPS
     return Config(
         npcs=(
             NpcConfig(

@@ -29,6 +29,7 @@ TOOL_SAID_NO: Final = 5  # the inspector's exit status
 OPTIONS: Final = {
     "campaign": ("--db", ":memory:"),
     "files": ("--base", "."),
+    "memory": ("--store", "m.db", "--campaign", "inn", "--allow-remember"),
     "music": ("--library", "."),
     "images": ("--folder", "."),
     "atis": ("--feed-url", "http://localhost/{icao}"),

@@ -147,6 +147,55 @@ def test_one_question_may_be_put_to_several_tools_at_once() -> None:
     ]
 
 
+PAST = (
+    spec("search_sessions", "Search what was said.", {"query": TEXT}, "query"),
+    spec("query_entities", "Find entities by name.", {"name": TEXT, "type": TEXT}),
+    spec("get_session_summary", "Tell of one.", {"session_id": TEXT}, "session_id"),
+    spec("remember", "Remember one fact.", {"fact": TEXT}, "fact"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ("Do you remember the red dragon?", *("search_sessions", "red dragon")),
+        ("What did I say about the dragon?", *("search_sessions", "dragon")),
+        ("What did Aria tell you about the mill?", *("search_sessions", "mill")),
+        ("Do you remember where I hid the crown?", *("search_sessions", "hid crown")),
+        ("Have I ever mentioned 'the old mill'?", *("search_sessions", "the old mill")),
+        ("What happened last time?", *("get_session_summary", "last")),
+        ("Do you remember me?", *("get_session_summary", "last")),
+        ("Remember that I owe you.", *("remember", "Aria said: I owe you.")),
+        ("Bo, please remember: iron burns!", *("remember", "Aria said: iron burns!")),
+    ],
+)  # fmt: skip
+def test_the_past_is_asked_of_memory(text: str, name: str, arguments: str) -> None:
+    user = Message(role="user", content=text, name="Aria")
+    events = respond(LLMRequest(messages=(GRETA, user), tools=(*TOOLS, *PAST)))
+    asked = [x.call for x in events if isinstance(x, CallReady)]
+    assert [(x.name, *json.loads(x.arguments).values()) for x in asked] == [
+        (name, arguments)
+    ]
+
+
+def test_who_somebody_is_is_asked_of_what_is_known_and_was_said() -> None:
+    assert calls("who is Greta?", tools=PAST) == [
+        ("query_entities", {"name": "Greta"}),
+        ("search_sessions", {"query": "Greta"}),
+    ]
+    nothing = {"status": "ok", "message": "I remember nothing of that."}
+    known = {"status": "ok", "message": "Aria said today: Greta is my aunt."}
+    assert told(("query_entities", nothing), ("search_sessions", known)) == (
+        "Aria said today: Greta is my aunt."
+    )
+    assert told(("a", nothing), ("b", nothing)) == "I remember nothing of that."
+
+
+def test_nothing_is_remembered_that_it_is_not_told_to() -> None:
+    for text in ("do you remember that day?", "I remember it well", "remember?"):
+        assert "remember" not in [name for name, _ in calls(text, tools=PAST)]
+
+
 def test_a_choice_is_read_where_other_text_is_taken_too() -> None:
     mode = {"anyOf": [{"enum": ["HUMAN", "AI", None]}, {"type": "string"}]}
     wanted = {"type": "object", "properties": {"mode": mode}, "required": ["mode"]}

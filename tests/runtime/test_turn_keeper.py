@@ -18,17 +18,36 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio import Runtime, open_runtime
+from glyphoxa_trio import Config, Runtime, open_runtime
+from glyphoxa_trio.config import BuiltinConfig
+from glyphoxa_trio.config.builtin import MemoryToolsConfig, SessionsToolsConfig
+from glyphoxa_trio.config.memory import MemoryConfig, RecallConfig
 from glyphoxa_trio.memory.entries import Claim
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.npc import Sentence, ToolStarted, TurnKept
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.scene import NobodyAddressed
 from glyphoxa_trio.runtime import Environment
 
 from ..npc.support import ScriptedLLM
 from .test_snapshots import EVENING, RUN, evening, hear, play, take, tools, with_room
+
+NOTHING = MemoryConfig(
+    recall=RecallConfig(identity=0, relationships=0, transcript=0, facts=0),
+    afterwards=False,
+)
+
+
+def silent(config: Config) -> Config:
+    """Keep turns, and tell models nothing of it."""
+    builtin = BuiltinConfig(
+        memory=MemoryToolsConfig(enabled=False),
+        sessions=SessionsToolsConfig(enabled=False),
+    )
+    return attrs.evolve(config, memory=NOTHING, builtin=builtin)
+
 
 Steps = list[tuple[tuple[str, str], str, str]]
 
@@ -67,7 +86,7 @@ async def run(
     store.journal = mortal  # type: ignore[assignment]
     environment = Environment(run=RUN)
     async with open_runtime(
-        with_room(most),
+        silent(with_room(most)),
         llm=llm,
         tools=own or tools(),
         environment=environment,
@@ -111,7 +130,7 @@ def apart(steps: Steps, *, killed: bool) -> tuple[list[Any], list[Any]]:
 @settings(max_examples=min(25, settings().max_examples), deadline=None)
 @given(EVENING)
 def test_no_restart_is_noticed(steps: Steps) -> None:
-    told, _, ends = evening(steps, with_room(1000))
+    told, _, ends = evening(steps, silent(with_room(1000)))
     assert apart(steps, killed=False) == (told, ends)
 
 
@@ -135,7 +154,7 @@ IN_TURNS = st.lists(
 @given(IN_TURNS)
 def test_no_kill_after_a_kept_turn_loses_it(steps: Steps) -> None:
     steps = [x for x in steps if x[0] != ("leave", "write it")]
-    told, _, ends = evening(steps, with_room(1000))
+    told, _, ends = evening(steps, silent(with_room(1000)))
     assert apart(steps, killed=True) == (told, ends)
 
 
@@ -151,7 +170,7 @@ async def test_a_call_that_a_kill_cut_short_has_an_unknown_effect(
                     break
             # killed here: neither the turn nor the call comes to its end
             await runtime.kept()
-            runtime._keeper.memory.journal.alive = False  # type: ignore[union-attr]
+            runtime._cast.remembering.memory.journal.alive = False  # type: ignore[union-attr]
     async with run(memory, llm) as runtime:
         await hear(runtime.session("one"), "So?")
     told = "\n".join(x.content for x in llm.requests[-1].messages)
@@ -224,8 +243,8 @@ async def test_half_an_idle_hour_begins_another_evening(
     memory, llm = InMemory(), ScriptedLLM(play)
     now = 1_000_000.0
     async with run(memory, llm) as runtime:
-        assert runtime._keeper is not None
-        monkeypatch.setattr(runtime._keeper, "_now", lambda: now)
+        assert runtime._cast.remembering is not None
+        monkeypatch.setattr(runtime._cast.remembering.keeper, "_now", lambda: now)
         session = runtime.session("one")
         await hear(session, "hello")
         await runtime.kept()
@@ -264,15 +283,15 @@ async def test_a_session_that_another_process_has_is_played_unsaved(
 async def test_turns_wait_while_the_store_is_away(autojump_clock: MockClock) -> None:
     memory, llm = InMemory(), ScriptedLLM(play)
     async with run(memory, llm) as runtime:
-        journal: Any = runtime._keeper.memory.journal  # type: ignore[union-attr]
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
         await hear(runtime.session("one"), "hello")
         await runtime.kept()
         journal.away = True
         for _ in range(5):
             await hear(runtime.session("one"), "hello")
         await trio.sleep(60)
-        assert runtime._keeper is not None
-        assert runtime._keeper.waiting >= 5
+        assert runtime._cast.remembering is not None
+        assert runtime._cast.remembering.keeper.waiting >= 5
         journal.away = False
         await runtime.kept()
         texts = [x.text for x in runtime.warnings]
@@ -294,7 +313,7 @@ async def test_too_much_to_be_written_is_lost_and_said(
             lost.append(event)
 
     async with run(memory, llm) as runtime:
-        journal: Any = runtime._keeper.memory.journal  # type: ignore[union-attr]
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
         await hear(runtime.session("one"), "hello")
         await runtime.kept()
         journal.away = True
@@ -343,7 +362,8 @@ async def test_a_long_session_has_a_short_log(autojump_clock: MockClock) -> None
         for _ in range(230):
             await hear(runtime.session("one"), "hello")
         await runtime.kept()
-        claim = runtime._keeper.table(runtime.session("one")._state.key).claim  # type: ignore[union-attr]
+        assert runtime._cast.remembering is not None
+        claim = runtime._cast.remembering.keeper.table(SessionKey("one")).claim
         assert isinstance(claim, Claim)
         assert len(await memory.journal.load(claim)) < 110
     async with run(memory, llm) as runtime:

@@ -15,12 +15,10 @@ import trio
 
 from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
-    DiceConfig,
     McpConfig,
     NpcConfig,
-    RulesConfig,
     ServerSpec,
 )
 
@@ -36,9 +34,7 @@ async def client_of(specs: Iterable[ServerSpec]) -> AsyncGenerator[Runtime]:
     config = Config(
         npcs=(NpcConfig(name="Bo", tools=granted),),
         mcp=McpConfig(servers=servers, remember=False),
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
+        builtin=NO_GROUPS,
         calibration=CalibrationConfig(at_start=False),
     )
     with trio.fail_after(LIMIT):

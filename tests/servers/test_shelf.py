@@ -269,7 +269,7 @@ def test_the_readmes_servers_take_the_options_it_gives_them() -> None:
 def test_the_help_names_every_server_and_its_options() -> None:
     told = serve("--help")
     assert told.returncode == 0
-    for name in ("dice", "rules", "files", "duality"):
+    for name in ("dice", "rules", "files", "memory", "duality"):
         assert re.search(rf"(?m)^│ {name} ", told.stdout), name
     assert re.search(r"--tables +FILE ", serve("dice", "--help").stdout)
     told = serve("-help")  # as programs in Go write it

@@ -13,12 +13,10 @@ import pytest
 
 from glyphoxa_trio import Config
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     CalibrationConfig,
-    DiceConfig,
     McpConfig,
     NpcConfig,
-    RulesConfig,
     ServerSpec,
     ToolOverride,
     TrustConfig,
@@ -78,9 +76,7 @@ def table(
     return Config(
         npcs=(NpcConfig(name="Bo", tools=tools, budget_tier=tier),),
         mcp=McpConfig(servers=(spec,)),
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
+        builtin=NO_GROUPS,
         calibration=CalibrationConfig(at_start=False),
         **more,
     )

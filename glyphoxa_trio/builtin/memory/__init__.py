@@ -4,10 +4,11 @@
 ``get_summary``, ``search_facts`` and ``remember``. ``sessions`` has ``search_history``
 and ``get_summary``, which models see as ``get_session_summary``.
 
-`view` is one NPC's view of a campaign, which all of them read; `dates` says when
-something was said.
+`handlers`, `entities`, `facts` and `sessions` make them. `view` is one NPC's view of a
+campaign, which all of them read; `dates` says when something was said.
 """
 
-from .handlers import Embed, tools
+from .facts import Embed
+from .handlers import tools
 
 __all__ = ["Embed", "tools"]

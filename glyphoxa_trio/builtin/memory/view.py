@@ -51,7 +51,7 @@ def answers() -> Iterator[None]:
 
 @attrs.frozen
 class CampaignView:
-    """What one viewer may know of one campaign, at one time."""
+    """The part of a campaign that one viewer may know, at one time."""
 
     memory: Memory
     campaign: CampaignKey

@@ -41,6 +41,7 @@ from glyphoxa_trio.config.formats import read_text
 from glyphoxa_trio.config.load import read_as
 from glyphoxa_trio.config.reader import ConfigReader
 from glyphoxa_trio.config.scalars import Scalars
+from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import MOST_NAME, EntityKind, slug
 from glyphoxa_trio.memory.visibility import Reach
 from glyphoxa_trio.memory.words import words_of
@@ -196,17 +197,20 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
         own = slug(entry.id or entry.name)[:MOST_NAME]
         if not own:
             raise ImportRefused(f"no id can be made of it @ {drafts.by}{where}.name")
-        drafts.entity(
-            entry.name,
-            entry.kind,
-            entry.name,
-            own=own,
-            aliases=entry.aliases,
-            summary=entry.summary,
-            attributes=entry.attributes,
-            reach=entry.reach,
-            where=where,
-        )
+        try:
+            drafts.entity(
+                entry.name,
+                entry.kind,
+                entry.name,
+                own=own,
+                aliases=entry.aliases,
+                summary=entry.summary,
+                attributes=entry.attributes,
+                reach=entry.reach,
+                where=where,
+            )
+        except KnowledgeRefused as error:
+            raise ImportRefused(f"{error} @ {drafts.by}{where}") from None
         for number, fact in enumerate(entry.facts):
             drafts.fact(
                 fact.text,

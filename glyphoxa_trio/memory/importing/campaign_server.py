@@ -14,7 +14,7 @@ from glyphoxa_trio.memory.knowledge import EntityKind
 from glyphoxa_trio.memory.visibility import Reach
 
 from .drafts import Drafts
-from .fields import list_of, mapping_of, text_of
+from .fields import list_of, mapping_of, name_of, text_of
 
 FORMAT: Final = "glyphoxa.campaign/1"
 _SECRET: Final = Reach(secret=True)
@@ -37,7 +37,7 @@ def read(document: Mapping[str, Any], drafts: Drafts) -> None:
         ):
             drafts.fact(theme, [key], reach=_SECRET, where="campaign")
     players = {
-        text_of(x.get("id")): text_of(x.get("display_name"))
+        text_of(x.get("id")): name_of(x.get("display_name"))
         for x in map(mapping_of, list_of(document.get("participants")))
     }
     for number, actor in enumerate(list_of(document.get("actors"))):
@@ -53,9 +53,8 @@ def read(document: Mapping[str, Any], drafts: Drafts) -> None:
 def _actor(
     actor: Mapping[str, Any], where: str, players: Mapping[str, str], drafts: Drafts
 ) -> None:
-    name, notes = text_of(actor.get("name")), text_of(actor.get("notes"))
+    name, notes = name_of(actor.get("name")), text_of(actor.get("notes"))
     is_npc = text_of(actor.get("kind")).upper() != "PC"
-    plain_name = " ".join(name.split())
     player = players.get(text_of(actor.get("controller")), "")
     key = text_of(actor.get("id")) or where
     if drafts.entity(
@@ -65,5 +64,5 @@ def _actor(
         attributes={"player": player} if player else {},
         where=where,
     ):
-        reach = Reach(frozenset({plain_name}), secret=True) if is_npc else _SECRET
+        reach = Reach(frozenset({name}), secret=True) if is_npc else _SECRET
         drafts.fact(notes, [key], reach=reach, where=where)

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import (
     MOST_NAME,
     Entity,
@@ -22,11 +23,10 @@ from glyphoxa_trio.memory.knowledge import (
     slug,
 )
 from glyphoxa_trio.memory.visibility import EVERYONE, Reach
-from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.tools.characters import harmless
-from glyphoxa_trio.tools.naming import nearest
 
 from .data import MOST_ENTITIES, MOST_FACTS, Imported, ImportRefused, Skipped
+from .names import EntityNames
 from .prose import beginning, pieces
 
 
@@ -226,7 +226,7 @@ class Drafts:
                 chosen = f"{base[: MOST_NAME - 8]}-{number}"
             ids[item.key], taken[chosen] = chosen, item.key
         new = [x.entity for x in self._items.values()]
-        names = _Names(ids, self._also, existing, new)
+        names = EntityNames(ids, self._also, existing, new)
         entities = [
             attrs.evolve(item.entity, id=ids[key]) for key, item in self._items.items()
         ]
@@ -240,7 +240,7 @@ class Drafts:
             campaign=self.campaign,
         )
 
-    def _edges(self, names: _Names) -> dict[tuple[str, str, str], Relationship]:
+    def _edges(self, names: EntityNames) -> dict[tuple[str, str, str], Relationship]:
         edges: dict[tuple[str, str, str], Relationship] = {}
         for one in self._links:
             source = self._end(names, one, one.source, "")
@@ -250,17 +250,20 @@ class Drafts:
             edge = source, one.type, target
             if edge in edges and not edges[edge].reach.secret:
                 continue  # the openly known one counts
-            edges[edge] = Relationship(
-                source=source,
-                type=one.type,
-                target=target,
-                attributes=one.attributes,
-                reach=one.reach,
-                provenance=self._provenance(one.by),
-            )
+            try:
+                edges[edge] = Relationship(
+                    source=source,
+                    type=one.type,
+                    target=target,
+                    attributes=one.attributes,
+                    reach=one.reach,
+                    provenance=self._provenance(one.by),
+                )
+            except KnowledgeRefused as error:
+                raise ImportRefused(f"{error} @ {one.by}{one.where}") from None
         return edges
 
-    def _end(self, names: _Names, link: _Link, key: str, label: str) -> str | None:
+    def _end(self, names: EntityNames, link: _Link, key: str, label: str) -> str | None:
         found = names.find(key, label)
         if found is None and link.strict:
             raise ImportRefused(f"{names.missing(key)} @ {link.by}{link.where}")
@@ -269,7 +272,7 @@ class Drafts:
             self.skip(link.where, f"its link to {label or key!r} leads to nothing here")
         return found
 
-    def _facts(self, names: _Names) -> Iterable[Fact]:
+    def _facts(self, names: EntityNames) -> Iterable[Fact]:
         facts: dict[tuple[str, Reach], Fact] = {}
         for one in self._sayings:
             about: list[str] = []
@@ -293,34 +296,3 @@ class Drafts:
 
     def _provenance(self, by: str | None = None) -> Provenance:
         return Provenance(by=self.by if by is None else by, confirmed=True)
-
-
-class _Names:
-    """Finds the id of an item by its key, its name or an alias."""
-
-    def __init__(
-        self,
-        ids: Mapping[str, str],
-        also: Mapping[str, str],
-        existing: Iterable[Entity],
-        new: Iterable[Entity],
-    ) -> None:
-        self._ids = {key: ids[x] for key, x in also.items() if x in ids} | dict(ids)
-        self._known: dict[tuple[str, ...], str] = {}
-        self._names: list[str] = []
-        for one in existing:
-            for name in (one.id, *one.aliases, one.name):
-                self._known[tuple(words_of(name))] = one.id
-                self._names.append(name)
-        for key, one in zip(ids, new, strict=True):
-            for name in (*one.aliases, one.name):
-                self._known[tuple(words_of(name))] = ids[key]
-                self._names.append(name)
-
-    def find(self, key: str, label: str) -> str | None:
-        return self._ids.get(key) or self._known.get(tuple(words_of(label or key)))
-
-    def missing(self, key: str) -> str:
-        near = nearest(key, set(self._names), n=2)
-        hint = f", did you mean {' or '.join(near)}?" if near else ""
-        return f"there is no entity {key!r}{hint}"

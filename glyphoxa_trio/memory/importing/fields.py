@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from glyphoxa_trio.memory.knowledge import EntityKind
+from glyphoxa_trio.memory.knowledge import MOST_NAME, EntityKind
+from glyphoxa_trio.tools.characters import harmless
 
 MOST_ATTRIBUTES: Final = 40
 _MOST_VALUE: Final = 200  # characters of an attribute
@@ -40,6 +41,11 @@ def text_of(value: Any) -> str:
     return str(value)[:_MOST_VALUE] if is_number else ""
 
 
+def name_of(value: Any) -> str:
+    """Return a name without characters that cannot be seen, in one line."""
+    return " ".join(harmless(text_of(value)).split())[:MOST_NAME].rstrip()
+
+
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """Return a mapping, empty for anything else."""
     return value if isinstance(value, Mapping) else {}
@@ -69,7 +75,7 @@ def attribute_of(value: Any) -> str | int | float | bool | None:
     if isinstance(value, Mapping):
         value = value.get("value", value.get("name"))
     if isinstance(value, str):
-        plain = " ".join(value.split())
+        plain = " ".join(harmless(value).split())
         return plain if 0 < len(plain) <= _MOST_VALUE and "<" not in plain else None
     return value if isinstance(value, (bool, int, float)) else None
 

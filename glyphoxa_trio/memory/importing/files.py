@@ -16,6 +16,7 @@ from glyphoxa_trio.config import ConfigError
 from . import campaign_file, campaign_server, foundry, roll20
 from .data import MOST_BYTES, MOST_FILES, ImportKind, ImportRefused
 from .drafts import Drafts
+from .foundry_documents import is_document
 
 SQLITE: Final = b"SQLite format 3\x00"
 MEMORY_FORMAT: Final = "glyphoxa.memory/1"
@@ -155,14 +156,14 @@ def kind_of(data: Any) -> ImportKind | None:
         return ImportKind.ROLL20
     if campaign_file.is_campaign(data) and "_id" not in data:
         return ImportKind.CAMPAIGN
-    if foundry.is_document(first) or isinstance(foundry_list(data), list):
+    if is_document(first) or isinstance(foundry_list(data), list):
         return ImportKind.FOUNDRY
     return None
 
 
 def foundry_list(data: Any) -> list[Any] | None:
     """Return a list in which some entry is a document of Foundry; else None."""
-    if isinstance(data, list) and any(foundry.is_document(x) for x in data[:50]):
+    if isinstance(data, list) and any(is_document(x) for x in data[:50]):
         return data
     return None
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import EntityKind
 from glyphoxa_trio.memory.visibility import EVERYONE, Reach
 
@@ -25,10 +26,11 @@ from .fields import (
     kind_by_words,
     list_of,
     mapping_of,
+    name_of,
     text_of,
     unescaped,
 )
-from .foundry import MENTIONS
+from .foundry_text import MENTIONS
 from .html import plain
 
 _SECRET: Final = Reach(secret=True)
@@ -65,7 +67,7 @@ def read(archive: Mapping[str, Any], drafts: Drafts) -> None:
             key = f"{sort}/{text_of(item.get('id') or item.get('_id')) or name}"
             try:
                 _item(item, sort, key, where, drafts)
-            except (ValueError, TypeError, AttributeError, KeyError) as error:
+            except (ValueError, TypeError, KnowledgeRefused) as error:
                 drafts.skip(where, f"it cannot be understood: {error}"[:300])
     for word, said in _OTHER.items():
         if number := len(list_of(archive.get(word))):
@@ -75,7 +77,7 @@ def read(archive: Mapping[str, Any], drafts: Drafts) -> None:
 def _item(
     item: Mapping[str, Any], sort: str, key: str, where: str, drafts: Drafts
 ) -> None:
-    name = " ".join(text_of(item.get("name")).split())
+    name = name_of(item.get("name"))
     kind = _kind(item, sort)
     own = Reach.of(name) if kind is EntityKind.NPC else Reach()
     open_ = "all" in re.split(r"[,\s]+", text_of(item.get("inplayerjournals")))

@@ -12,6 +12,11 @@ from glyphoxa_trio.memory.contract import Memory
 POSTGRES: Final = ("postgresql://", "postgres://")
 
 
+def exists(place: str) -> bool:
+    """Return False for a file that does not exist. A database is not asked."""
+    return place.startswith(POSTGRES) or Path(place).expanduser().is_file()
+
+
 def open_memory(
     place: str, *, durable: bool = False
 ) -> AbstractAsyncContextManager[Memory]:

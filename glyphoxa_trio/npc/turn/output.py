@@ -15,6 +15,7 @@ from glyphoxa_trio.npc.events import GIVEN_OUT, Flush, Speech, TurnEvent
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.speaking import SPARE, Speaking
 from glyphoxa_trio.npc.spoken_audio import SpokenAudio
+from glyphoxa_trio.npc.turn.turn_log import TurnLog
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.speech import Synthesizer, VoiceStyle
 
@@ -24,14 +25,16 @@ class TurnOutput:
     """The output of one turn.
 
     ``listener``: how long an event waits for the listener to take it, in seconds; then
-    the turn is ended, because other speakers wait for this NPC. ``of``: the fields that
-    identify the turn in each of its events.
+    the turn is ended, because other speakers wait for this NPC. ``log``: is told of
+    calls with side effects before they begin. ``of``: the fields that identify the turn
+    in each of its events.
     """
 
     id: NpcId
     utterance: Utterance
     _events: Topic[TurnEvent]
     _listener: float
+    log: TurnLog | None = None
     _speaking: Speaking | None = attrs.field(default=None, init=False)
     _gave_out: bool = attrs.field(default=False, init=False)
     _flushed: bool = attrs.field(default=False, init=False)

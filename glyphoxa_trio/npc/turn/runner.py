@@ -191,6 +191,7 @@ class TurnRunner:
             utterance,
             self._services.events,
             settings.turn.listener,
+            self._services.log,
         )
 
     def _aloud(self, output: TurnOutput) -> AbstractAsyncContextManager[None]:
@@ -279,7 +280,6 @@ class TurnRunner:
             spent=partial(self.charge, output.turn),
             fillers=self._memory.fillers,
             speculation=self.speculator.reserved,
-            log=self._services.log,
         )
         if self._narrower is not None:
             self.narrow(self._narrower)

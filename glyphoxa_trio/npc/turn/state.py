@@ -29,7 +29,6 @@ from glyphoxa_trio.npc.filler import Fillers
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.npc.turn.speculation import Speculation
-from glyphoxa_trio.npc.turn.turn_log import TurnLog
 from glyphoxa_trio.providers.llm import LLM, LLMError, Switched, Usage
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant, Reason
@@ -64,7 +63,6 @@ class TurnState:
         not fail.
       fillers: what is said while the turn waits for tools; None means nothing.
       speculation: what was begun of this turn before its words were final.
-      log: is told of calls with side effects before they begin.
 
     ``opener``: what a fast model has said of the answer. ``first_text_at``: when the
     first words came. ``error``: the failure of the model. ``unknown_effects``: as in
@@ -87,7 +85,6 @@ class TurnState:
     spent: Callable[[Usage], None]
     fillers: Fillers | None = None
     speculation: Speculation | None = None
-    log: TurnLog | None = None
     opener: str = attrs.field(default="", init=False)
     first_text_at: float | None = attrs.field(default=None, init=False)
     error: LLMError | None = attrs.field(default=None, init=False)

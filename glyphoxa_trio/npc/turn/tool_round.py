@@ -81,15 +81,15 @@ class ToolRound:
     async def _log(self) -> None:
         """Keep that calls with side effects begin: if this process dies before their
         end, the model is told that their effect is unknown."""
-        turn = self.turn
-        if turn.log is None or self.last:
+        output = self.turn.output
+        if output.log is None or self.last:
             return
         keys = {
             x.exposed: x.key for x in self.showing.shown if x.definition.side_effects
         }
         calls = [(x, keys[x.name]) for x in self._possible if x.name in keys]
         if calls:
-            await turn.log.effects_begin(turn.output.id, turn.output.turn, calls)
+            await output.log.effects_begin(output.id, output.turn, calls)
 
     async def tell(self) -> None:
         """Deliver the summary of the fan-out."""

@@ -8,17 +8,20 @@ from typing import Final
 
 from glyphoxa_trio.providers.llm import Message
 
+NOTHING_KNOWN: Final = "I remember nothing of that."
 _MOST_SAID: Final = 300  # characters spoken of one result
 
 
 def report(turn: Sequence[Message]) -> list[str]:
     """Return a short sentence for each result of this turn."""
     names = {call.id: call.name for one in turn for call in one.calls}
-    return [
+    sentences = [
         sentence(names.get(one.call_id) or one.name or "that", one.content)
         for one in turn
         if one.role == "tool"
     ]
+    # One tool of memory may know what another one does not.
+    return [x for x in sentences if x != NOTHING_KNOWN] or sentences[:1]
 
 
 def sentence(name: str, content: str) -> str:

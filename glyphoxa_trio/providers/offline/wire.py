@@ -1,6 +1,7 @@
 """The answers of the stand-in, without I/O: the same request gives the same events.
 
-If there are no results yet it looks for tools: a tool fits by the words of its name,
+If there are no results yet it looks for tools. What was said before is asked of the
+tools of memory (`recalling`). Else a tool fits by the words of its name,
 its parameters and its description, by a few synonyms, and only if its arguments can be
 read from the utterance. If there are results it speaks about them, and calls nothing
 more in that turn. If tools must be searched for, it searches when the line of one of
@@ -30,6 +31,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
 from .arguments import arguments_for, evident, properties_of
+from .recalling import is_memory_order, recalled
 from .report import report, sentence
 from .utterance import QUOTED, STRAIGHT_QUOTES, ParsedUtterance, stem, stems
 
@@ -72,7 +74,11 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
     if any(one.role == "tool" for one in told):
         return _speak(" ".join([*news, *report(told)]))
     if not request.tools_forbidden:
-        chosen = _chosen(text, [x for x in request.tools if x.name != SEARCH.name])
+        shown = [x for x in request.tools if x.name != SEARCH.name]
+        speaker = request.messages[start].name if spoken else ""
+        chosen = recalled(text, shown, speaker) or _chosen(
+            text, [x for x in shown if not is_memory_order(x.name)]
+        )
         if not chosen and not searches and _is_findable(text, request):
             chosen = [(SEARCH.name, {"query": text})]
         already = sum(len(one.calls) for one in request.messages)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -153,13 +152,8 @@ class Transcriptions:
         )
 
     def _own_client(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        from glyphoxa_trio.providers.reading import read_in_small_pieces
+        from glyphoxa_trio.providers.reading import client_for
 
         if self._own is None:
-            host = urlsplit(self.base_url).hostname or ""
-            # A proxy does not reach a server on this machine.
-            local = host in ("localhost", "::1") or host.startswith("127.")
-            self._own = read_in_small_pieces(httpx2.AsyncClient(trust_env=not local))
+            self._own = client_for(self.base_url)
         return self._own

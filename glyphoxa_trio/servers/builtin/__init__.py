@@ -15,6 +15,7 @@ SHELF: Final[Mapping[str, str]] = {
     "dice": "roll dice, and on random tables",
     "rules": "look up the rules, ours and your own",
     "files": "read and write text files in one folder",
+    "memory": "what was said and is known in a campaign, for the master or an NPC",
     "images": "draw images with an image model, or as parchment cards",
     "music": "play background music for a mood, from a folder of files",
     "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",

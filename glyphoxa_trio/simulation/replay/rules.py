@@ -7,10 +7,8 @@ import sys
 import attrs
 
 from glyphoxa_trio.config import (
-    BuiltinConfig,
+    NO_GROUPS,
     Config,
-    DiceConfig,
-    RulesConfig,
     ServerSpec,
 )
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
@@ -52,10 +50,7 @@ def rehearsed(config: Config) -> Config:
         telemetry=nothing.telemetry,
         speech=nothing.speech,
         tools={},
-        # The others are off unless they are switched on.
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
+        builtin=NO_GROUPS,
         mcp=attrs.evolve(config.mcp, remember=False),
         calibration=attrs.evolve(
             config.calibration, at_start=False, every=None, remember=False

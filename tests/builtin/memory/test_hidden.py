@@ -86,7 +86,7 @@ def campaigns(draw: st.DrawFn) -> Campaign:
         st.builds(Line, text=texts, speaker=st.sampled_from(NPCS), reach=heard),
         max_size=4,
     )
-    summaries = st.lists(st.tuples(texts, reaches), max_size=1)
+    summaries = st.lists(st.tuples(texts, heard), max_size=1)
     entities = draw(
         st.lists(
             st.builds(

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from glyphoxa_trio.errors import GlyphoxaError
@@ -497,11 +497,7 @@ class Played:
         return chunk.text, repr(chunk.reach), chunk.evening, chunk.at, chunk.lines, fact
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=40,
-    phases=[Phase.generate],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(steps=st.lists(STEP, min_size=6, max_size=25))
 async def test_it_finds_what_the_model_finds(
     open_store: OpenStore, steps: list[tuple[Any, ...]]

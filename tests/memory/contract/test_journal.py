@@ -269,7 +269,8 @@ async def test_a_cancelled_append_is_made_as_a_whole_or_not_at_all(
         for at in range(30):
             nursery.start_soon(append, at)
     # Later writes wait until those have ended.
-    await store.journal.append(claim, [turn(99), turn(99)])
+    with trio.fail_after(30):
+        await store.journal.append(claim, [turn(99), turn(99)])
     turns = [x.turn for x in await loaded(store, claim)]
     assert {turns.count(x) for x in turns} == {2}
     assert done <= set(turns)

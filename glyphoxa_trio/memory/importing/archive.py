@@ -17,12 +17,13 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from .entries import Evening, Line
-from .errors import KnowledgeRefused
-from .importing.data import ImportRefused
-from .importing.files import MEMORY_FORMAT
-from .knowledge import Entity, Fact, Provenance, Relationship
-from .visibility import Reach
+from glyphoxa_trio.memory.entries import Evening, Line
+from glyphoxa_trio.memory.errors import KnowledgeRefused
+from glyphoxa_trio.memory.knowledge import Entity, Fact, Provenance, Relationship
+from glyphoxa_trio.memory.visibility import Reach
+
+from .data import ImportRefused
+from .files import MEMORY_FORMAT
 
 T = TypeVar("T")
 

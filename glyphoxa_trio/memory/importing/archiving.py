@@ -9,13 +9,20 @@ from typing import Final
 
 import attrs
 
+from glyphoxa_trio.memory.contract import FoundLine, Memory
+from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.errors import HeldElsewhere
+from glyphoxa_trio.memory.knowledge import (
+    Entity,
+    EntityKind,
+    Fact,
+    Relationship,
+    Standing,
+)
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach, Viewer
+
 from .archive import Archive, ArchivedEvening, ArchivedLine
-from .contract import FoundLine, Memory
-from .entries import Claim, Entry, EntryKind, Line
-from .errors import HeldElsewhere
-from .importing.data import Skipped
-from .knowledge import Entity, Fact, Relationship, Standing
-from .visibility import GAME_MASTER, CampaignKey, Reach, Viewer
+from .data import Skipped
 
 ALL: Final = 1_000_000  # more than a campaign has
 _PAGE: Final = 2_000  # lines
@@ -95,6 +102,10 @@ async def _evenings(
 ) -> tuple[ArchivedEvening, ...]:
     """Return the evenings. A store shows each viewer one summary, so all are asked."""
     npcs = {x for y in lines for x in y.line.reach.npcs or ()}
+    known = await memory.graph.entities(
+        campaign, GAME_MASTER, kind=EntityKind.NPC, limit=ALL
+    )
+    npcs |= {x.name for x in known}
     viewers = [GAME_MASTER, *(Viewer(x) for x in sorted(npcs))]
     summaries: dict[str, dict[Reach, str]] = defaultdict(dict)
     found = {}
@@ -131,7 +142,7 @@ async def _edges(
 
 @attrs.frozen(kw_only=True)
 class Restored:
-    """How much of an archive was added, and what was not."""
+    """The counts of what was added of an archive, and what was not added."""
 
     lines: int = 0
     evenings: int = 0
@@ -175,7 +186,7 @@ async def restore(memory: Memory, campaign: CampaignKey, archive: Archive) -> Re
         lines, evenings = lines + made[0], evenings + made[1]
     before = {x.id for x in await all_facts(memory, campaign)}
     facts = [
-        attrs.evolve(x, lines=tuple((s, numbers[s, n]) for s, n in x.lines))
+        attrs.evolve(x, id=0, lines=tuple((s, numbers[s, n]) for s, n in x.lines))
         for x in archive.facts
         if all(y in numbers for y in x.lines)
     ]

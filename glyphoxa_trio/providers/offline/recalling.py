@@ -1,0 +1,79 @@
+"""Find what an utterance asks of a memory: to remember something, or to recall it.
+
+Only tools with the names of the memory's own are called so, here or on a server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from glyphoxa_trio.providers.llm import ToolSpec
+
+from .utterance import ParsedUtterance
+
+REMEMBER: Final = "remember"
+_SEARCHES: Final = ("search_sessions", "search_history", "search_facts")
+_SUMMARY: Final = "get_session_summary"
+
+_ORDER: Final = re.compile(
+    r"(?:^|[,.!?;]\s*)(?:please,? )?"
+    r"(?:remember|keep in mind|(?:do not|don't|never) forget)"
+    r"(?: this)?(?:: ?| that )(?P<fact>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_WHO_SPOKE: Final = r"(?:i|we|you|he|she|they|[a-z'-]+)"
+_QUESTION: Final = re.compile(
+    r"\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
+    rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
+    r" (?:ever )?(?:say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
+    r"|\bhave we (?:ever )?met\b|\bremember me\b",
+    re.IGNORECASE,
+)
+_LAST_TIME: Final = re.compile(
+    r"\blast (?:time|session|evening|night)\b"
+    r"|\bwhere (?:did|had) we (?:leave|left) off\b",
+    re.IGNORECASE,
+)
+
+
+def is_memory_order(name: str) -> bool:
+    """Return True for the tool that remembers, which is called when told to, only."""
+    return _plain(name) == REMEMBER
+
+
+def recalled(
+    text: str, tools: Sequence[ToolSpec], speaker: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the call that remembers or recalls what is asked; none for other words."""
+    shown = {_plain(tool.name): tool.name for tool in tools}
+    if found := _ORDER.search(text):
+        if REMEMBER not in shown:
+            return []
+        fact = " ".join(found["fact"].split())
+        told = f"{speaker} said: {fact}" if speaker else fact
+        return [(shown[REMEMBER], {"fact": told})]
+    asks, last = _QUESTION.search(text), _LAST_TIME.search(text)
+    if not (asks or last):
+        return []
+    topic = _topic(text)
+    if _SUMMARY in shown and (last or not topic):
+        return [(shown[_SUMMARY], {"session_id": "last"})]
+    return _search(shown, topic or speaker)
+
+
+def _search(shown: Mapping[str, str], query: str) -> list[tuple[str, dict[str, Any]]]:
+    for name in _SEARCHES:
+        if name in shown and query:
+            return [(shown[name], {"query": query})]
+    return []
+
+
+def _topic(text: str) -> str:
+    utterance = ParsedUtterance(_LAST_TIME.sub(" ", text))
+    return utterance.quoted or utterance.topic
+
+
+def _plain(name: str) -> str:
+    return name.rpartition("__")[2]

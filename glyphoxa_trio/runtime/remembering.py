@@ -1,0 +1,219 @@
+"""Memory in a runtime: the store, and everything that works on it.
+
+`open_remembering` opens the store and runs the keeper of turns. `serve` follows when
+the models exist: it adds to prompts, summarises evenings and embeds what was said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Topic
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.config.memory import OFF, Durability
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.opening import open_memory
+from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
+from glyphoxa_trio.npc import Costs, TurnEvent
+from glyphoxa_trio.npc.hot_context import HotContext, Moment
+from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
+from glyphoxa_trio.npc.topics import PublicNames
+from glyphoxa_trio.providers.llm import LLM, Usage
+from glyphoxa_trio.recall.afterwards import Afterwards
+from glyphoxa_trio.recall.campaign_names import CampaignNames
+from glyphoxa_trio.recall.context import MemoryContext
+from glyphoxa_trio.recall.place import place_of
+from glyphoxa_trio.tools.definition import CallContext, Tool
+
+from .assembly import memory_tools
+from .turn_keeper import TurnKeeper, open_keeper
+
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.memory import Embed
+
+_DAY: Final = 86_400.0
+_IDLE: Final = 0.5  # seconds between two looks whether a turn runs
+
+
+@attrs.define(eq=False, kw_only=True)
+class Remembering:
+    """The memory of one runtime.
+
+    Args:
+      keeper: keeps turns, and knows the campaign of each session.
+      config: returns the configuration in use.
+      embed: embeds queries, if there is a model for that.
+    """
+
+    keeper: TurnKeeper
+    _config: Callable[[], Config]
+    embed: Embed | None = None
+    names: CampaignNames = attrs.field(init=False)
+    context: MemoryContext = attrs.field(init=False)
+
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Fetch what turns will need in this nursery. Called before the first turn."""
+        self.names = CampaignNames(self.memory, nursery)
+        self.context = MemoryContext(
+            self.memory,
+            self._config().memory.recall,
+            campaign_of=self._campaign_of_moment,
+            viewer_of=self._viewer,
+            names=self.names.index,
+            nursery=nursery,
+        )
+
+    @property
+    def memory(self) -> Memory:
+        """The store."""
+        return self.keeper.memory
+
+    def tools(self) -> list[Tool]:
+        """Return the tools of memory on this store."""
+        return memory_tools(
+            self._config(),
+            self.memory,
+            campaign_of=self._campaign_of_call,
+            viewer_of=lambda context: self._viewer(context.npc),
+            embed=self.embed,
+            now=time.time,
+        )
+
+    @property
+    def services(self) -> dict[str, Any]:
+        """The services that NPCs borrow: arguments of `Services`."""
+        return {"hearing": self.context.prefetch, "names": self.public_names}
+
+    def public_names(self, session: SessionKey) -> PublicNames:
+        """Return the names of a session's campaign that all NPCs may know."""
+        return self.names.public(self.keeper.campaign_of(session))
+
+    def adopt(self, config: Config) -> None:
+        """Use another configuration."""
+        self.context.configure(config.memory.recall)
+
+    def serve(
+        self,
+        nursery: trio.Nursery,
+        context: HotContext,
+        *,
+        model: LLM | None,
+        costs: Costs,
+        events: Topic[TurnEvent],
+        busy: Callable[[], bool],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Add to prompts, and run what is done after evenings in ``nursery``.
+
+        Args:
+          model: summarises evenings; None is a stand-in, which cannot.
+          busy: returns True while a turn runs.
+        """
+        context.add(self.context.provide)
+        config = self._config().memory
+        if config.keep_days is not None:
+            nursery.start_soon(self._prune, config.keep_days, warn)
+        if not config.afterwards:
+            return
+
+        async def idle() -> None:
+            while busy():  # noqa: ASYNC110 - counted in many places
+                await trio.sleep(_IDLE)
+
+        def charge(usage: Usage) -> None:
+            label = "" if model is None else model.label
+            npc = NpcId("memory")
+            events.publish(costs.charge(npc, 0, usage, model=label))
+
+        afterwards = Afterwards(
+            self.memory,
+            model,
+            config,
+            now=time.time,
+            charge=charge,
+            warn=warn,
+            idle=idle,
+        )
+        nursery.start_soon(afterwards.run)
+
+    async def _prune(self, days: int, warn: Callable[[str], None]) -> None:
+        """Remove what is older than so many days, now and once a day."""
+        while True:
+            try:
+                await self.memory.forget_before(time.time() - days * _DAY)
+            except GlyphoxaError as error:
+                warn(f"memory: old lines were not removed: {error}")
+            await trio.sleep(_DAY)
+
+    def _viewer(self, npc: str) -> Viewer:
+        """Return the viewer that an NPC is; without a name, the game master."""
+        if not npc:
+            return Viewer()
+        for one in self._config().npcs:
+            if one.name == npc:
+                return Viewer(npc, frozenset(one.knowledge_scope))
+        return Viewer(npc)
+
+    def _campaign_of_call(self, call: CallContext) -> CampaignKey:
+        key = SessionKey(call.session or DEFAULT, call.tenant)
+        return self.keeper.campaign_of(key)
+
+    def _campaign_of_moment(self, moment: Moment) -> CampaignKey:
+        return self.keeper.campaign_of(SessionKey(moment.session, moment.tenant))
+
+
+@asynccontextmanager
+async def open_remembering(
+    memory: Memory | Path | str | None,
+    config: Callable[[], Config],
+    *,
+    source: Path | None,
+    run: str,
+    events: Topic[TurnEvent],
+    warn: Callable[[str], None],
+) -> AsyncGenerator[Remembering | None]:
+    """Open the store of memory, and keep turns until the block is left.
+
+    Gives None if nothing is to be remembered.
+
+    Args:
+      memory: the argument of `open_runtime`.
+      source: the configuration's file.
+
+    Raises:
+      MemoryUnusable: the store is damaged, of another program or newer.
+      MemoryUnavailable: it cannot be opened now.
+    """
+    settings = config().memory
+    if memory is None and settings.store is not None:
+        memory = place_of(config(), source)
+    if memory is None or memory == OFF:
+        yield None
+        return
+    keeper = partial(
+        TurnKeeper,
+        campaign=settings.campaign,
+        run=run,
+        events=events,
+        warn=warn,
+    )
+    if not isinstance(memory, str | Path):
+        async with open_keeper(keeper(memory=memory)) as kept:
+            yield Remembering(keeper=kept, config=config)
+        return
+    durable = settings.durability is Durability.FULL
+    async with (
+        open_memory(str(memory), durable=durable) as store,
+        open_keeper(keeper(memory=store)) as kept,
+    ):
+        yield Remembering(keeper=kept, config=config)

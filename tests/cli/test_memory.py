@@ -1,0 +1,322 @@
+"""``glyphoxa memory``: search, review, import, export, backup, forget (G38)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trio
+
+from glyphoxa_trio.memory.entries import Entry, EntryKind, Line
+from glyphoxa_trio.memory.knowledge import (
+    Basis,
+    Entity,
+    EntityKind,
+    Fact,
+    Provenance,
+    Standing,
+)
+from glyphoxa_trio.memory.opening import open_memory
+from glyphoxa_trio.memory.visibility import EVERYONE, CampaignKey, Reach
+
+from .support import run, terminal, written
+
+KEY = CampaignKey("nights")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A configuration whose memory is ``kept.db`` beside it."""
+    (tmp_path / ".git").mkdir()
+    return written(tmp_path, memory={"store": "kept.db", "campaign": "nights"})
+
+
+async def _fill(place: str) -> None:
+    async with open_memory(place) as memory:
+        claim = await memory.journal.claim("", "table", KEY)
+        evening = await memory.transcripts.begin_evening(claim, 100_000)
+        lines = [
+            Line(text="A dragon!", speaker="Ann", player="p1", reach=Reach.of("Bo"),
+                 evening=evening.id),
+            Line(text="Where is the dragon?", speaker="Bo", reach=EVERYONE,
+                 evening=evening.id),
+        ]  # fmt: skip
+        await memory.journal.append(
+            claim,
+            [
+                Entry(kind=EntryKind.LINE, at=100_001.0 + n, line=x)
+                for n, x in enumerate(lines)
+            ],
+        )
+        await memory.journal.release(claim)
+        told = Provenance(basis=Basis.INFERRED, confidence=0.5)
+        claimed = Provenance(basis=Basis.CLAIMED, player="p1", by="Ann")
+        await memory.graph.put(
+            KEY,
+            entities=[
+                Entity(id="smaug", kind=EntityKind.NPC, name="Smaug",
+                       reach=Reach(secret=True))
+            ],
+            facts=[
+                Fact(text="The dragon sleeps.", standing=Standing.QUEUED,
+                     provenance=told),
+                Fact(text="Ann is a queen.", standing=Standing.CLAIMED,
+                     provenance=claimed),
+                Fact(text="The dragon is old.", reach=Reach(secret=True)),
+            ],
+        )  # fmt: skip
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    trio.run(_fill, str(path.parent / "kept.db"))
+    return path
+
+
+def said(*words: str | Path) -> dict[str, Any]:
+    ran = run(*words, "--json")
+    assert ran.returncode == 0, ran.stderr
+    answer: dict[str, Any] = json.loads(ran.stdout)
+    return answer
+
+
+def test_show_says_where_it_is_and_how_much(filled: Path) -> None:
+    shown = said("memory", "show", filled)
+    assert shown["place"] == str(filled.parent / "kept.db")
+    assert shown["bytes"] > 0
+    assert shown["campaigns"] == [
+        {
+            "campaign": "nights", "tenant": "", "sessions": 1, "evenings": 1,
+            "lines": 2, "entities": 1, "facts": 2, "to_review": 2,
+        }
+    ]  # fmt: skip
+    table = run("memory", "show", filled.parent / "kept.db").stdout
+    assert "nights" in table
+    assert "glyphoxa memory review" in table
+
+
+def test_without_a_memory_nothing_is_made(path: Path) -> None:
+    for words in (("show",), ("search", "x"), ("review",), ("export",)):
+        ran = run("memory", words[0], path, *words[1:])
+        assert ran.returncode == 2
+        assert "nothing is remembered yet: there is no" in ran.stderr
+    assert not (path.parent / "kept.db").exists()
+    off = written(path.parent, memory={"store": "off"})
+    assert "switched off @ memory.store" in run("memory", "show", off).stderr
+
+
+def test_search_shows_an_npc_only_what_it_may_know(filled: Path) -> None:
+    def found(*words: str) -> list[tuple[str, str]]:
+        hits = said("memory", "search", filled, "dragon", *words)["found"]
+        return sorted((x["kind"], x["text"]) for x in hits)
+
+    first, second = ("line", "A dragon!"), ("line", "Where is the dragon?")
+    assert found() == [("fact", "The dragon is old."), first, second]
+    assert found("--npc", "bo") == [first, second]
+    wrong = run("memory", "search", filled, "dragon", "--npc", "Boo")
+    assert (wrong.returncode, "did you mean Bo?" in wrong.stderr) == (2, True)
+    wrong = run("memory", "search", filled, "dragon", "--campaign", "night")
+    assert (wrong.returncode, "did you mean nights?" in wrong.stderr) == (2, True)
+    assert "nothing matches 'zebra'" in run("memory", "search", filled, "zebra").stdout
+    assert run("memory", "search", filled, "?!").returncode == 2
+
+
+def test_review_lists_and_decides(filled: Path) -> None:
+    facts = said("memory", "review", filled)["facts"]
+    ids = {x["text"]: x["id"] for x in facts}
+    assert ids.keys() == {"The dragon sleeps.", "Ann is a queen."}
+    assert "Ann says so" in run("memory", "review", filled).stdout
+    wrong = run("memory", "review", filled, "--accept", "99", "--reject", "1")
+    assert (wrong.returncode, "no fact '99'" in wrong.stderr) == (2, True)
+    assert len(said("memory", "review", filled)["facts"]) == 2
+    secret, no = str(ids["The dragon sleeps."]), str(ids["Ann is a queen."])
+    said("memory", "review", filled, "--secret", secret, "--reject", no)
+    assert said("memory", "review", filled)["facts"] == []
+    hits = said("memory", "search", filled, "sleeps queen")["found"]
+    assert [(x["text"], x["known_to"]) for x in hits] == [
+        ("The dragon sleeps.", "no NPC (secret)")
+    ]
+    said("memory", "reveal", filled, secret, "smaug")
+    hits = said("memory", "search", filled, "sleeps smaug", "--npc", "Bo")["found"]
+    assert [x["text"] for x in hits] == ["The dragon sleeps."]
+    wrong = run("memory", "reveal", filled, "smog")
+    assert (wrong.returncode, "did you mean Smaug?" in wrong.stderr) == (2, True)
+
+
+def test_review_asks_on_a_terminal(filled: Path) -> None:
+    with terminal("memory", "review", filled) as screen:
+        screen.expect("[later]")
+        screen.type("what\n")
+        screen.expect("[later]")
+        screen.type("a\n")
+        screen.expect("[later]")
+        screen.type("q\n")
+        screen.expect("1 accepted")
+        assert screen.ends() == 0
+    assert len(said("memory", "review", filled)["facts"]) == 1
+
+
+WORLD = """
+entities:
+  - {name: Tower, kind: location, summary: It burnt., facts: [It burnt twice.]}
+relationships:
+  - {from: Tower, type: home_of, to: Smaug}
+"""
+
+
+def test_an_import_is_whole_and_can_be_repeated(filled: Path) -> None:
+    world = filled.parent / "world.yaml"
+    world.write_text(WORLD)
+    dry = said("memory", "import", filled, world, "--dry-run")
+    assert (dry["entities_new"], dry["facts_new"], dry["dry_run"]) == (1, 1, True)
+    assert said("memory", "show", filled)["campaigns"][0]["entities"] == 1
+    first = said("memory", "import", filled, world)
+    assert (first["campaign"], first["entities_new"], first["facts_new"]) == (
+        "nights",
+        1,
+        1,
+    )
+    again = said("memory", "import", filled, world)
+    assert (again["entities_new"], again["entities_changed"], again["facts_new"]) == (
+        0,
+        0,
+        0,
+    )
+    broken = filled.parent / "broken.yaml"
+    broken.write_text(WORLD.replace("Smaug", "Smog").replace("Tower", "Keep"))
+    ran = run("memory", "import", filled, world, broken)
+    assert ran.returncode == 2
+    assert "there is no entity 'Smog', did you mean Smaug?" in ran.stderr
+    assert "@ broken.yaml.relationships[0]" in ran.stderr
+    assert said("memory", "show", filled)["campaigns"][0]["entities"] == 2
+
+
+def test_an_import_makes_a_memory_and_names_what_it_left_out(path: Path) -> None:
+    journal = [
+        {"_id": "a", "name": "A", "content": "x", "permission": {"default": 2}},
+        7,
+    ]
+    export = path.parent / "journal.json"
+    export.write_text(json.dumps(journal))
+    ran = run("memory", "import", path, export)
+    assert ran.returncode == 0
+    assert (
+        "1 entities (1 new, 0 changed), 0 relationships, 1 facts (1 new)" in ran.stdout
+    )
+    assert "journal.json: document 2" in ran.stdout
+    unclear = path.parent / "unclear.json"
+    unclear.write_text("{}")
+    assert "--as" in run("memory", "import", path, unclear).stderr
+    wrong = run("memory", "import", path, export, "--as", "word")
+    assert "one of campaign, memory, foundry" in wrong.stderr
+
+
+def test_the_file_of_a_campaign_server_is_imported(path: Path) -> None:
+    from glyphoxa_trio.campaign.model import Campaign, Character
+    from glyphoxa_trio.campaign.rules import add, join
+    from glyphoxa_trio.campaign.sqlite import SqliteFile
+
+    at = "2026-01-01T10:00:00Z"
+    kept = path.parent / "campaigns.db"
+    file = SqliteFile.open(kept)
+
+    def fill(records: Any) -> None:
+        add(
+            records,
+            Campaign(id="camp_a", name="N", gm_mode="AI", created_at=at, updated_at=at),
+        )
+        for n in range(300):
+            join(
+                records,
+                Character(
+                    id=f"actor_{n}",
+                    campaign_id="camp_a",
+                    name=f"Bo {n}",
+                    kind="NPC",
+                    notes="x" * 300,
+                    created_at=at,
+                    updated_at=at,
+                ),
+            )
+
+    file.write(fill)
+    file.close()
+    done = said("memory", "import", path, kept)
+    assert done["entities_new"] == 300
+    kept.write_bytes(kept.read_bytes()[:5000])
+    assert run("memory", "import", path, kept).returncode == 2
+    other = path.parent / "other.db"
+    sqlite3.connect(other).execute("create table x (y)").connection.commit()
+    ran = run("memory", "import", path, other)
+    assert (ran.returncode, "not a file of campaigns" in ran.stderr) == (2, True)
+
+
+def test_an_export_is_imported_elsewhere(filled: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    ran = run("memory", "export", filled, "-o", out)
+    assert "2 lines, 1 entities, 3 facts" in ran.stdout
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert json.loads(out.read_text()) == json.loads(
+        run("memory", "export", filled).stdout
+    )
+    elsewhere = written(tmp_path, memory={"store": "other.db", "campaign": "nights"})
+    done = said("memory", "import", elsewhere, out)
+    assert (done["lines_new"], done["evenings_new"], done["facts_new"]) == (2, 1, 3)
+    again = run("memory", "export", elsewhere).stdout
+    assert json.loads(again)["lines"] == json.loads(out.read_text())["lines"]
+    nowhere = run("memory", "export", filled, "-o", tmp_path / "none" / "x.json")
+    assert (nowhere.returncode, "No such file" in nowhere.stderr) == (2, True)
+
+
+def test_a_backup_is_a_memory(filled: Path) -> None:
+    copy = filled.parent / "copy.db"
+    assert said("memory", "backup", filled, copy)["bytes"] == copy.stat().st_size
+    assert said("memory", "show", copy)["campaigns"][0]["lines"] == 2
+
+
+def test_a_player_is_forgotten_by_id_and_after_a_question(filled: Path) -> None:
+    ran = run("memory", "forget", filled, "p1")
+    assert (ran.returncode, "--yes" in ran.stderr) == (2, True)
+    ran = run("memory", "forget", filled, "Ann", "--yes")
+    assert ran.returncode == 1
+    assert "did you mean p1 (called Ann)?" in ran.stdout
+    ran = run("memory", "forget", filled, "p1", "--yes")
+    assert (ran.returncode, "removed for good: 1 lines, 1 facts" in ran.stdout) == (
+        0,
+        True,
+    )
+    assert "backups and exports still have it" in ran.stdout
+    assert said("memory", "search", filled, "dragon", "--npc", "Bo")["found"][0][
+        "text"
+    ] == ("Where is the dragon?")
+    with terminal("memory", "forget", filled, "p1") as screen:
+        screen.expect("[no]")
+        screen.type("no\n")
+        assert screen.ends() == 2
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"", None])
+def test_a_file_that_is_no_memory_is_refused_and_stays(
+    path: Path, content: bytes | None
+) -> None:
+    kept = path.parent / "kept.db"
+    if content is None:
+        with sqlite3.connect(kept) as other:
+            other.execute("create table x (y)")
+    elif content:
+        kept.write_bytes(content)
+    else:
+        trio.run(_fill, str(kept))
+        with sqlite3.connect(kept) as newer:
+            newer.execute("pragma user_version = 99")
+    before = kept.read_bytes()
+    for words in (("show",), ("review",), ("forget", "p1", "--yes")):
+        ran = run("memory", words[0], path, *words[1:])
+        assert ran.returncode == 2
+        assert "kept.db" in ran.stderr
+        assert len(ran.stderr.splitlines()) == 1
+    assert kept.read_bytes() == before
