@@ -24,13 +24,13 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 @attrs.frozen(repr=False)
-class Address:
+class PostgresAddress:
     """Parameters of connections; as text, only where the database is."""
 
     _parameters: dict[str, Any]
 
     @classmethod
-    def of(cls, address: str) -> Address:
+    def of(cls, address: str) -> PostgresAddress:
         """Return an address of a URL, such as ``postgresql://me@host/database``.
 
         Raises:
@@ -75,7 +75,7 @@ class Address:
         return f"the database {name} at {host}{port}"
 
     def __repr__(self) -> str:
-        return f"<Address of {self}>"
+        return f"<PostgresAddress of {self}>"
 
 
 def _is_whole(given: dict[str, Any]) -> bool:

@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
+from glyphoxa_trio.memory.postgres import calls
 from glyphoxa_trio.memory.postgres import pool as pool_module
-from glyphoxa_trio.memory.postgres.address import Address
+from glyphoxa_trio.memory.postgres.address import PostgresAddress
 from glyphoxa_trio.memory.postgres.pool import (
     Connection,
     OutcomeUnknown,
@@ -28,7 +29,7 @@ LIMIT = 20.0  # seconds; only a hang comes near it
 @pytest.fixture
 async def pool(database: str) -> AsyncGenerator[PostgresPool]:
     with trio.fail_after(LIMIT):
-        async with open_pool(Address.of(database), schemas="public") as opened:
+        async with open_pool(PostgresAddress.of(database), schemas="public") as opened:
             await opened.write(_execute, "create table note (n int primary key)")
             yield opened
 
@@ -159,7 +160,7 @@ async def test_a_connection_that_is_cut_while_it_is_used_is_an_error(
 async def test_a_server_that_has_stopped_is_waited_for_within_limits(
     postgres_server: Server, pool: PostgresPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "_CANCEL", 0.2)
+    monkeypatch.setattr(calls, "_CANCEL", 0.2)
     pid = (await pool.read(_execute, "select pg_backend_pid()"))[0][0]
     assert isinstance(pid, int)
     if postgres_server.folder is None:
@@ -179,7 +180,7 @@ async def test_one_that_does_not_answer_at_all_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address = "postgresql://me:hunter2@127.0.0.1:1/tales?connect_timeout=2"
-    async with open_pool(Address.of(address)) as pool:
+    async with open_pool(PostgresAddress.of(address)) as pool:
         with pytest.raises(MemoryUnavailable, match="refused") as caught:
             await pool.read(_execute, "select 1")
     assert "the database tales at 127.0.0.1:1" in str(caught.value)
@@ -202,12 +203,14 @@ def test_an_address_that_is_wrong_is_refused_without_its_password(
     address: str,
 ) -> None:
     with pytest.raises(MemoryUnusable, match="percent encoding") as caught:
-        Address.of(address)
+        PostgresAddress.of(address)
     assert "ter2" not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
 def test_the_text_of_an_address_has_no_secrets() -> None:
-    address = Address.of("postgresql://me:hunter2@host:5433/tales?sslmode=require")
+    address = PostgresAddress.of(
+        "postgresql://me:hunter2@host:5433/tales?sslmode=require"
+    )
     assert str(address) == "the database tales at host:5433"
     assert "hunter2" not in repr(address)
     error = psycopg.OperationalError("hunter2 is wrong,\n  says host")

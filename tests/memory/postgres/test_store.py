@@ -22,7 +22,7 @@ from glyphoxa_trio.memory.errors import (
 )
 from glyphoxa_trio.memory.knowledge import Fact
 from glyphoxa_trio.memory.opening import open_memory
-from glyphoxa_trio.memory.postgres import open_postgres, schema
+from glyphoxa_trio.memory.postgres import migrating, open_postgres
 from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 
 from .server import Server, a_server, cut
@@ -123,7 +123,7 @@ async def test_several_may_open_a_new_database_at_once(database: str) -> None:
 async def test_without_pgvector_there_are_arrays(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "_extend", lambda connection: None)
+    monkeypatch.setattr(migrating, "_extend", lambda connection: None)
     async with open_postgres(database) as memory:
         await memory.graph.put(BARROW, facts=[Fact(text=x) for x in ("a", "b", "c")])
         chunks = [chunk for _, chunk in await memory.index.pending("m")]
