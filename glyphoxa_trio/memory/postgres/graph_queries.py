@@ -133,15 +133,15 @@ def _around(
     walked: set[Edge] = set()
     found: list[tuple[int, Edge, int]] = []
     for step in range(1, depth + 1):
-        following = []
-        for here, *row in _edges(reading, at):
-            source, _, target = edge = (row[0], row[1], row[2])
+        here, following = set(at), []
+        for edge in _edges(reading, at):
+            source, _, target = edge
             if edge in walked:
                 continue
             if len(found) == MOST_NEIGHBOURS:
                 return found, True
             walked.add(edge)
-            end = target if source == here else source
+            end = target if source in here else source
             found.append((end, edge, step))
             if end not in seen:
                 seen.add(end)
@@ -153,12 +153,15 @@ def _around(
 
 
 def _edges(reading: PostgresReading, at: list[int]) -> list[tuple[Any, ...]]:
-    """Return the relationships of some entities whose ends the viewer may see: the
-    entity, source, type and target, entity by entity, outgoing first."""
-    # No more than those are new, and each may come from both of its ends.
-    most = 3 * MOST_NEIGHBOURS + 2
+    """Return the relationships of some entities whose ends the viewer may see.
+
+    First those that the entities are the sources of. In the order of the entities, and
+    for each by type and by the entity at the other end.
+    """
+    # So many may have been walked, and so many and one more are of use.
+    most = 2 * MOST_NEIGHBOURS + 1
     one = """
-        select place, i, {side} as side, x.source, x.type, x.target, e.id as other
+        select place, {side} as side, x.source, x.type, x.target, e.id as other
         from given join relationship x on x.{here} = i
         join entity e on e.id = x.{there} where {seen}{also}
     """
@@ -169,15 +172,15 @@ def _edges(reading: PostgresReading, at: list[int]) -> list[tuple[Any, ...]]:
         here="target",
         there="source",
         seen=seen,
-        also=" and x.source <> x.target",
+        also=" and x.source <> all(%(at)s::bigint[])",
     )
     return reading.rows(
         f"""
         with given as (
             select * from unnest(%(at)s::bigint[]) with ordinality as u (i, place)
         )
-        select i, source, type, target from ({outgoing} union all {incoming}) as both_
-        order by place, side, type, other limit {most}
+        select source, type, target from ({outgoing} union all {incoming}) as both_
+        order by side, place, type, other limit {most}
         """,
         at=at,
     )
