@@ -19,13 +19,13 @@ from .postgres.server import Server, the_server
 OpenStore = Callable[[], AbstractAsyncContextManager[Memory]]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Many examples take long with a real database."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if parameters.get("open_store") == "postgres" and item.get_closest_marker(
-            "hypothesis"
-        ):
+        many = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if many and parameters.get("open_store") == "postgres":
             item.add_marker(pytest.mark.slow)
 
 
