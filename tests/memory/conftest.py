@@ -13,10 +13,20 @@ from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.postgres import open_postgres
 from glyphoxa_trio.memory.sqlite.store import open_sqlite
 
-from .postgres_server import Server, the_server
+from .postgres.server import Server, the_server
 
 # Opens a store; opened again, the same data, as another process would see it.
 OpenStore = Callable[[], AbstractAsyncContextManager[Memory]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Many examples take long with a real database."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        many = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if many and parameters.get("open_store") == "postgres":
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -24,27 +24,30 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 @attrs.frozen(repr=False)
-class Address:
+class PostgresAddress:
     """Parameters of connections; as text, only where the database is."""
 
     _parameters: dict[str, Any]
 
     @classmethod
-    def of(cls, address: str) -> Address:
+    def of(cls, address: str) -> PostgresAddress:
         """Return an address of a URL, such as ``postgresql://me@host/database``.
 
         Raises:
           MemoryUnusable: PostgreSQL's client does not understand it.
         """
         try:
-            return cls(_DEFAULTS | conninfo_to_dict(address))
+            given = conninfo_to_dict(address)
         except psycopg.Error:
-            # Its text would name what it does not understand, a password perhaps.
+            given = None
+        if given is None or not _is_whole(given):
+            # PostgreSQL's text would name what is wrong, a password perhaps.
             raise MemoryUnusable(
                 "the address of the memory is none of a PostgreSQL database; write it"
                 " as postgresql://user:password@host:port/database, and in percent"
                 " encoding what is not a letter or digit in the password"
-            ) from None
+            )
+        return cls(_DEFAULTS | given)
 
     def connect(self) -> psycopg.Connection[Any]:
         """Return a new connection, on which each statement commits by itself.
@@ -72,4 +75,11 @@ class Address:
         return f"the database {name} at {host}{port}"
 
     def __repr__(self) -> str:
-        return f"<Address of {self}>"
+        return f"<PostgresAddress of {self}>"
+
+
+def _is_whole(given: dict[str, Any]) -> bool:
+    """Return False if a part of the password went elsewhere: with @ or / in it."""
+    host, name = str(given.get("host") or ""), str(given.get("dbname") or "")
+    port = str(given.get("port") or "0").replace(",", "")
+    return port.isdigit() and "@" not in host.lstrip("@") and "@" not in name

@@ -3,7 +3,7 @@
 Work is a plain function that runs in a worker thread, with a connection of its own,
 inside one transaction::
 
-    async with open_pool(Address.of("postgresql://me@host/database")) as pool:
+    async with open_pool(PostgresAddress.of("postgresql://me@host/database")) as pool:
         await pool.write(add_note, "Hm.")
         notes = await pool.read(all_notes)
 
@@ -16,10 +16,6 @@ is replaced by the next call.
 
 from __future__ import annotations
 
-import os
-import select
-import socket
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -34,13 +30,14 @@ import trio
 
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
 
-from .address import Address
+from .address import PostgresAddress
+from .calls import Call, Slot, cut
+from .calls import Connection as Connection
 
 MOST: Final = 8  # connections
 PATIENCE: Final = 10.0  # seconds for a connection that is free, and for a lock
 ANSWER: Final = 30.0  # seconds for one statement
 _LONG: Final = 3600.0  # seconds for what rewrites tables
-_CANCEL: Final = 1.0  # seconds for the server to obey
 _CLOSING: Final = 3.0  # seconds for calls that run when the pool is closed
 _TRIES: Final = 3  # of a transaction that stood in the way of another
 _READ: Final = "begin isolation level repeatable read read only"
@@ -56,7 +53,6 @@ _SETTINGS: Final = f"""
 """
 P = ParamSpec("P")
 T = TypeVar("T")
-Connection = psycopg.Connection[Any]
 Work = Callable[Concatenate[Connection, P], T]
 
 
@@ -70,125 +66,6 @@ class _Lost(Exception):
 
 
 @attrs.define(eq=False)
-class _Slot:
-    """A place for one connection, of which there is none before its first use."""
-
-    connection: Connection | None = None
-
-    def fresh(self, connect: Callable[[], Connection]) -> Connection:
-        """Return a connection that the server has not closed. Blocks."""
-        held, self.connection = self.connection, None
-        if held is not None and not (held.closed or _spoke(held)):
-            self.connection = held
-            return held
-        if held is not None:
-            held.close()
-        self.connection = connect()
-        return self.connection
-
-
-def _spoke(connection: Connection) -> bool:
-    """Return True if something came from the server unasked, as its farewell does."""
-    if not hasattr(select, "poll"):
-        return False
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-@attrs.define(eq=False)
-class _Call:
-    """Work in a thread, and its cancellation in another."""
-
-    slot: _Slot
-    work: Callable[[_Call], Any]
-    reads: bool
-    give_back: Callable[[_Slot], None]
-    _token: trio.lowlevel.TrioToken = attrs.field(
-        factory=trio.lowlevel.current_trio_token, init=False
-    )
-    _task: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
-    _ended: threading.Event = attrs.field(factory=threading.Event, init=False)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _began: bool = attrs.field(default=False, init=False)
-    _threads: int = attrs.field(default=0, init=False)
-    _raise_cancel: Callable[[], Any] | None = attrs.field(default=None, init=False)
-    _result: Any = attrs.field(default=None, init=False)
-
-    async def made(self) -> Any:
-        """Do the work; the slot is given back when its threads have ended."""
-        self._task = trio.lowlevel.current_task()
-        self._start(partial(self.work, self), self._delivered)
-        await trio.lowlevel.wait_task_rescheduled(self._cancelled)
-        try:
-            return self._result.unwrap()
-        except Exception:
-            if self._raise_cancel is not None:
-                self._raise_cancel()
-            raise
-
-    def begin(self) -> None:
-        """Called by the work before its first statement.
-
-        Raises:
-          MemoryUnavailable: nobody waits for it any more.
-        """
-        with self._lock:
-            if self._raise_cancel is not None:
-                raise MemoryUnavailable("cancelled")
-            self._began = True
-
-    def _start(self, work: Callable[[], T], then: Callable[[Any], object]) -> None:
-        self._threads += 1
-        trio.lowlevel.start_thread_soon(work, then, "glyphoxa postgres")
-
-    def _delivered(self, result: Any) -> None:
-        self._ended.set()
-        self._in_trio(self._finished, result)
-
-    def _in_trio(self, call: Callable[..., object], *args: Any) -> None:
-        with suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(call, *args)
-
-    def _finished(self, result: Any) -> None:
-        self._result = result or self._result
-        self._threads -= 1
-        if self._threads:
-            return
-        self.give_back(self.slot)
-        if self._task is not None:
-            trio.lowlevel.reschedule(self._task)
-
-    def _cancelled(self, raise_cancel: Callable[[], Any]) -> trio.lowlevel.Abort:
-        with self._lock:
-            self._raise_cancel = raise_cancel
-            began = self._began
-        if began:
-            self._start(self._stop, lambda _: self._in_trio(self._finished, None))
-        if began and not self.reads:
-            return trio.lowlevel.Abort.FAILED  # wait for what becomes of it
-        self._task = None
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    def _stop(self) -> None:
-        """Have the server cancel the statement, or cut the connection."""
-        connection = self.slot.connection
-        if connection is None or self._ended.is_set():
-            return
-        with suppress(psycopg.Error, OSError):
-            connection.cancel_safe(timeout=_CANCEL)
-        if not self._ended.wait(_CANCEL):
-            _cut(connection)
-
-
-def _cut(connection: Connection) -> None:
-    """Have another thread, which waits for this connection, find it lost."""
-    with suppress(psycopg.Error, OSError):
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:
-            same.shutdown(socket.SHUT_RDWR)
-
-
-@attrs.define(eq=False)
 class PostgresPool:
     """The connections to a database. Its methods may be called by any task.
 
@@ -196,15 +73,15 @@ class PostgresPool:
     `MemoryUnusable` if it never can.
     """
 
-    address: Address
+    address: PostgresAddress
     schemas: str = "pg_catalog"
-    _idle: list[_Slot] = attrs.field(init=False)
-    _all: tuple[_Slot, ...] = attrs.field(init=False)
+    _idle: list[Slot] = attrs.field(init=False)
+    _all: tuple[Slot, ...] = attrs.field(init=False)
     _free: trio.Semaphore = attrs.field(init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._all = tuple(_Slot() for _ in range(MOST))
+        self._all = tuple(Slot() for _ in range(MOST))
         self._idle = list(self._all)
         self._free = trio.Semaphore(MOST)
 
@@ -261,20 +138,24 @@ class PostgresPool:
             )
         slot = self._idle.pop()
 
-        def in_thread(call: _Call) -> T:
+        def in_thread(call: Call) -> T:
             with self.translated():
                 connection = slot.fresh(self.connected)
                 call.begin()
+                if begin and not _begun(connection, begin):
+                    # The server had closed it just now.
+                    connection = slot.fresh(self.connected)
+                    call.begin()
                 return _transaction(connection, begin, work, args, reads)
 
-        call = _Call(slot, in_thread, reads, self._give_back)
+        call = Call(slot, in_thread, reads, self._give_back)
         with trio.move_on_after(within) as answering:
             made: T = await call.made()
             return made
         assert answering.cancelled_caught
         raise OutcomeUnknown(f"{self.address} gave no answer within {within:.0f} s")
 
-    def _give_back(self, slot: _Slot) -> None:
+    def _give_back(self, slot: Slot) -> None:
         if self._closed and slot.connection is not None:
             slot.connection.close()
         self._idle.append(slot)
@@ -328,7 +209,7 @@ class PostgresPool:
             late = [x for x in self._all if x not in self._idle]
             for slot in late:
                 if slot.connection is not None:
-                    _cut(slot.connection)
+                    cut(slot.connection)
             open_ = [x.connection for x in self._idle if x.connection is not None]
             await trio.to_thread.run_sync(_close, open_)
 
@@ -336,6 +217,17 @@ class PostgresPool:
 def _close(connections: list[Connection]) -> None:
     for connection in connections:
         connection.close()
+
+
+def _begun(connection: Connection, begin: str) -> bool:
+    """Begin a transaction; return False if the connection turns out to be lost."""
+    try:
+        connection.execute(begin)
+    except psycopg.OperationalError:
+        if not connection.closed:
+            raise
+        return False
+    return True
 
 
 def _transaction(
@@ -348,7 +240,8 @@ def _transaction(
     if not begin:
         return _known(connection, reads, work, connection, *args)
     for left in reversed(range(_TRIES)):
-        connection.execute(begin)
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            connection.execute(begin)
         try:
             done = work(connection, *args)
             _known(connection, reads, connection.execute, "commit")
@@ -387,7 +280,7 @@ def _unhurried(
 
 @asynccontextmanager
 async def open_pool(
-    address: Address, *, schemas: str = "pg_catalog"
+    address: PostgresAddress, *, schemas: str = "pg_catalog"
 ) -> AsyncGenerator[PostgresPool]:
     """Open a pool, whose connections are made when they are needed.
 

@@ -13,15 +13,16 @@ from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.visibility import CampaignKey
 
-from .address import Address
+from .address import PostgresAddress
 from .forgetting import forget, forget_before
 from .graph import PostgresGraph
 from .holder import living
 from .index import PostgresIndex
 from .journal import PostgresJournal
+from .migrating import has_vectors, migrate
 from .pool import PostgresPool, open_pool
 from .rows import Connection, fit
-from .schema import NAME, has_vectors, migrate
+from .schema import NAME
 from .transcripts import PostgresTranscripts
 
 
@@ -84,7 +85,7 @@ async def open_postgres(
       MemoryUnusable: the address is wrong, or the memory is of a newer version.
       MemoryUnavailable: the database cannot be reached now.
     """
-    place = Address.of(address)
+    place = PostgresAddress.of(address)
     async with open_pool(place) as first:
         schemas, vectors = await first.write(_migrated)
     async with (

@@ -1,8 +1,7 @@
-"""Read and write entities, relationships and facts as rows of PostgreSQL."""
+"""Write entities, relationships and facts into PostgreSQL, inside of a transaction."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -11,40 +10,24 @@ import attrs
 from glyphoxa_trio.memory.checks import as_json
 from glyphoxa_trio.memory.errors import unknown_entity, unknown_fact, unknown_line
 from glyphoxa_trio.memory.knowledge import (
-    Basis,
     Entity,
-    EntityKind,
     Fact,
     Provenance,
     Relationship,
-    Standing,
 )
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
+from glyphoxa_trio.memory.visibility import CampaignKey, Reach
 from glyphoxa_trio.memory.words import folded
 
+from .knowledge_reading import TOLD
 from .rows import (
-    AUDIENCE,
-    REACH,
     Connection,
     fit,
     index_words,
     known,
     made_campaign,
-    reach_of,
-    seen_by,
 )
 
-_TOLD: Final = (
-    "basis",
-    "at",
-    "evening",
-    "player",
-    "said_by",
-    "confidence",
-    "confirmed",
-)
-_KNOWN: Final = ("audience", "topics", "secret", *_TOLD)
-_SHOWN: Final = f"{REACH}, {', '.join(f'x.{name}' for name in _TOLD)}"
+_KNOWN: Final = ("audience", "topics", "secret", *TOLD)
 
 
 def _upsert(table: str, key: str, columns: Sequence[str]) -> str:
@@ -97,7 +80,7 @@ _SAME_FACT: Final = """
 
 
 @attrs.define(eq=False)
-class Writing:
+class PostgresWriting:
     """Writes into one campaign, inside of a transaction."""
 
     connection: Connection
@@ -106,7 +89,7 @@ class Writing:
     _reaches: dict[Reach, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, connection: Connection, key: CampaignKey) -> Writing:
+    def of(cls, connection: Connection, key: CampaignKey) -> PostgresWriting:
         return cls(connection, key, made_campaign(connection, key))
 
     def _columns(self, reach: Reach, told: Provenance) -> dict[str, Any]:
@@ -265,128 +248,3 @@ def check_fact(connection: Connection, campaign: int, id_: int) -> None:
     )
     if not held:
         raise unknown_fact(id_)
-
-
-@attrs.frozen(eq=False)
-class Reading:
-    """Reads rows of one campaign as a viewer sees them, inside of a transaction.
-
-    ``values`` are the parameters of `viewing`.
-    """
-
-    connection: Connection
-    viewer: Viewer
-    values: dict[str, Any]
-
-    def rows(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Return rows of a query that `seen_by` is a part of."""
-        return self.connection.execute(
-            sql.encode(), self.values | values, prepare=False
-        ).fetchall()
-
-    def entities(self, ids: Sequence[int]) -> dict[int, Entity]:
-        """Return entities by their row, in the order of ``ids``."""
-        rows = self.rows(
-            f"""
-            select x.id, x.slug, x.kind, x.name, x.summary, x.attributes, array(
-                select name.name from name where entity = x.id and place > 0
-                order by place
-            ), {_SHOWN} from entity x {AUDIENCE} where x.id = any(%(ids)s)
-            """,
-            ids=list(ids),
-        )
-        found = {
-            id_: Entity(
-                id=slug,
-                kind=EntityKind(kind),
-                name=name,
-                aliases=aliases,
-                summary=summary,
-                attributes=json.loads(data),
-                reach=reach_of(*rest[:3]),
-                provenance=_told(*rest[3:]),
-            )
-            for id_, slug, kind, name, summary, data, aliases, *rest in rows
-        }
-        return {id_: found[id_] for id_ in ids}
-
-    def relationships(
-        self, keys: Sequence[tuple[int, str, int]], entities: dict[int, Entity]
-    ) -> list[Relationship]:
-        """Return relationships by source, type and target, in the order of these."""
-        sources, types, targets = map(list, zip(*keys, strict=True))
-        rows = self.rows(
-            f"select x.source, x.type, x.target, x.attributes, {_SHOWN}"
-            " from unnest(%(sources)s::bigint[], %(types)s::text[],"
-            " %(targets)s::bigint[]) with ordinality as given (a, b, c, place)"
-            " join relationship x on x.source = a and x.type = b and x.target = c"
-            f" {AUDIENCE} order by given.place",
-            sources=sources,
-            types=types,
-            targets=targets,
-        )
-        return [
-            Relationship(
-                source=entities[source].id,
-                type=type_,
-                target=entities[target].id,
-                attributes=json.loads(data),
-                reach=reach_of(*rest[:3]),
-                provenance=_told(*rest[3:]),
-            )
-            for source, type_, target, data, *rest in rows
-        ]
-
-    def facts(self, ids: Sequence[int]) -> tuple[Fact, ...]:
-        """Return facts in the order of ``ids``."""
-        rows = self.rows(
-            f"""
-            select x.id, x.text, x.standing, array(
-                select e.slug from fact_about join entity e on e.id = entity
-                where fact = x.id and {seen_by(self.viewer, "e")} order by place
-            ), array(
-                select array[source.session, source.n::text] from source
-                join campaign on campaign.id = source.campaign
-                join session on session.tenant = campaign.tenant
-                and session.name = source.session
-                join line on line.session = session.id and line.n = source.n
-                and line.campaign = source.campaign
-                where source.fact = x.id and {seen_by(self.viewer, "line")}
-                order by source.place
-            ), {_SHOWN} from unnest(%(ids)s::bigint[]) with ordinality as given (i, p)
-            join fact x on x.id = i {AUDIENCE} order by p
-            """,
-            ids=list(ids),
-        )
-        return tuple(
-            Fact(
-                id=id_,
-                text=text,
-                about=about,
-                standing=Standing(standing),
-                reach=reach_of(*rest[:3]),
-                provenance=_told(*rest[3:]),
-                lines=tuple((session, int(n)) for session, n in lines),
-            )
-            for id_, text, standing, about, lines, *rest in rows
-        )
-
-
-def _told(
-    basis: str,
-    at: float,
-    evening: str,
-    player: str,
-    by: str,
-    confidence: float,
-    confirmed: bool,
-) -> Provenance:
-    return Provenance(
-        basis=Basis(basis),
-        at=at,
-        evening=evening,
-        player=player,
-        by=by,
-        confidence=confidence,
-        confirmed=confirmed,
-    )

@@ -48,15 +48,13 @@ class Server:
     def start(self) -> None:
         assert self.folder is not None
         assert self.programs is not None
-        data = self.folder / "data"
-        if not data.exists():
-            made = [str(self.programs / "initdb"), "-D", str(data), "-U", "postgres"]
-            how = ["-E", "utf8", "--locale=C", "--auth=trust", "--no-sync"]
-            _run([*made, *how])
-        program = str(self.programs / "postgres")
-        command = [program, "-D", str(data), "-k", str(self.folder)]
+        data = str(self.folder / "data")
+        if not Path(data).exists():
+            made = [str(self.programs / "initdb"), "-D", data, "-U", "postgres"]
+            _run([*made, "-E", "utf8", "--locale=C", "--auth=trust", "--no-sync"])
+        command = [str(self.programs / "postgres"), "-D", data, "-k", str(self.folder)]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [*command, "-c", "listen_addresses=", *_QUICK],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -65,13 +63,14 @@ class Server:
                 preexec_fn=_end_with_parent,
                 **_nobody(),
             )
+        self._process = process
         until = time.monotonic() + _PATIENCE
         while True:
             try:
                 psycopg.connect(self.address, connect_timeout=5).close()
                 return
             except psycopg.Error:
-                if self._process.poll() is not None or time.monotonic() > until:
+                if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError((self.folder / "log").read_text()) from None
                 time.sleep(0.02)
 
@@ -85,6 +84,11 @@ class Server:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def signal(self, pid: int, which: signal.Signals) -> None:
+        """Send a signal to a process of this server."""
+        assert self.folder is not None
+        os.kill(pid, which)
 
     @contextmanager
     def database(self, template: str = "template1") -> Generator[str]:
@@ -136,7 +140,7 @@ def _reachable(programs: Path, folder: Path) -> Path:
     """Return programs that another user may run: a copy, if they are hidden."""
     try:
         subprocess.run(
-            [str(programs / "postgres"), "--version"],
+            [programs / "postgres", "--version"],
             check=True,
             capture_output=True,
             cwd="/",

@@ -1,0 +1,217 @@
+"""Connections to a real database: cancelled, cut, used up, replaced."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncGenerator
+
+import psycopg
+import pytest
+
+import trio
+
+from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
+from glyphoxa_trio.memory.postgres import calls
+from glyphoxa_trio.memory.postgres import pool as pool_module
+from glyphoxa_trio.memory.postgres.address import PostgresAddress
+from glyphoxa_trio.memory.postgres.pool import (
+    Connection,
+    OutcomeUnknown,
+    PostgresPool,
+    open_pool,
+)
+
+from .server import Server, cut
+
+LIMIT = 20.0  # seconds; only a hang comes near it
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncGenerator[PostgresPool]:
+    with trio.fail_after(LIMIT):
+        async with open_pool(PostgresAddress.of(database), schemas="public") as opened:
+            await opened.write(_execute, "create table note (n int primary key)")
+            yield opened
+
+
+def _execute(connection: Connection, sql: str) -> list[tuple[object, ...]]:
+    cursor = connection.execute(sql.encode())
+    return cursor.fetchall() if cursor.description else []
+
+
+async def test_a_cancelled_read_is_cancelled_in_the_server(pool: PostgresPool) -> None:
+    with trio.move_on_after(0.1) as scope:
+        await pool.read(_execute, "select pg_sleep(100)")
+    assert scope.cancelled_caught
+    running = (
+        "select count(*) from pg_stat_activity where query like '%pg_sleep(100)'"
+        " and state = 'active' and pid <> pg_backend_pid()"
+    )
+    while await pool.read(_execute, running) != [(0,)]:  # noqa: ASYNC110
+        await trio.sleep(0.01)
+
+
+async def test_connections_serve_on_after_many_cancelled_calls(
+    pool: PostgresPool,
+) -> None:
+    async def cancelled(after: float) -> None:
+        with trio.move_on_after(after):
+            await pool.read(_execute, "select pg_sleep(0.02)")
+
+    for round_ in range(10):
+        async with trio.open_nursery() as nursery:
+            for n in range(2 * pool_module.MOST):
+                nursery.start_soon(cancelled, 0.002 * ((n + round_) % 12))
+        # None of the cancellations comes late and meets another query.
+        async with trio.open_nursery() as nursery:
+            for _ in range(2 * pool_module.MOST):
+                nursery.start_soon(pool.read, _execute, "select pg_sleep(0.001)")
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1])
+async def test_a_cancelled_write_is_made_as_a_whole_or_not_at_all(
+    pool: PostgresPool, after: float
+) -> None:
+    def write(connection: Connection) -> bool:
+        for n in range(5):
+            connection.execute("insert into note values (%s)", (n,))
+            connection.execute("select pg_sleep(0.01)")
+        return True
+
+    made = False
+    with trio.move_on_after(after):
+        made = await pool.write(write)
+    assert await pool.read(_execute, "select count(*) from note") == [(5 * made,)]
+
+
+async def test_work_that_fails_changes_nothing(pool: PostgresPool) -> None:
+    def write(connection: Connection) -> None:
+        connection.execute("insert into note values (1)")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await pool.write(write)
+    assert await pool.read(_execute, "select count(*) from note") == [(0,)]
+
+
+async def test_a_read_writes_nothing(pool: PostgresPool) -> None:
+    with pytest.raises(MemoryUnavailable, match="read-only"):
+        await pool.read(_execute, "insert into note values (1)")
+
+
+async def test_writes_that_lock_each_other_are_tried_again(pool: PostgresPool) -> None:
+    await pool.write(_execute, "insert into note values (1), (2)")
+
+    def write(connection: Connection, first: int, second: int) -> None:
+        for n in (first, second):
+            connection.execute("select from note where n = %s for update", (n,))
+            connection.execute("select pg_sleep(0.05)")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool.write, write, 1, 2)
+        nursery.start_soon(pool.write, write, 2, 1)
+
+
+async def test_a_pool_that_is_used_up_says_so(
+    pool: PostgresPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "PATIENCE", 0.1)
+    async with trio.open_nursery() as nursery:
+        for _ in range(pool_module.MOST):
+            nursery.start_soon(pool.read, _execute, "select pg_sleep(0.5)")
+        await trio.sleep(0.05)
+        with pytest.raises(MemoryUnavailable, match=r"all 8 connections to the data"):
+            await pool.read(_execute, "select 1")
+    assert await pool.read(_execute, "select 1") == [(1,)]
+
+
+async def test_connections_that_were_cut_are_replaced(
+    pool: PostgresPool, database: str
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(pool_module.MOST):
+            nursery.start_soon(pool.read, _execute, "select pg_sleep(0.05)")
+    await trio.to_thread.run_sync(cut, database)
+    for _ in range(pool_module.MOST + 1):
+        assert await pool.read(_execute, "select 1") == [(1,)]
+
+
+async def test_a_connection_that_is_cut_while_it_is_used_is_an_error(
+    pool: PostgresPool, database: str
+) -> None:
+    async def cut_off() -> None:
+        await trio.sleep(0.1)
+        await trio.to_thread.run_sync(cut, database)
+
+    slow = "select pg_sleep(100)"
+    for call, error in (
+        (pool.read, MemoryUnavailable),
+        (pool.write, MemoryUnavailable),
+        (pool.write_one, OutcomeUnknown),
+    ):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut_off)
+            with pytest.raises(error) as caught:
+                await call(_execute, slow)
+            assert type(caught.value) is error
+    assert await pool.read(_execute, "select 1") == [(1,)]
+
+
+async def test_a_server_that_has_stopped_is_waited_for_within_limits(
+    postgres_server: Server, pool: PostgresPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "_CANCEL", 0.2)
+    pid = (await pool.read(_execute, "select pg_backend_pid()"))[0][0]
+    assert isinstance(pid, int)
+    if postgres_server.folder is None:
+        pytest.skip("its processes are not ours")
+    postgres_server.signal(pid, signal.SIGSTOP)
+    try:
+        with trio.move_on_after(0.1) as read:
+            await pool.read(_execute, "select 1")
+        assert read.cancelled_caught
+        assert trio.current_time() < read.deadline + 0.2
+    finally:
+        postgres_server.signal(pid, signal.SIGCONT)
+    assert await pool.read(_execute, "select 1") == [(1,)]
+
+
+async def test_one_that_does_not_answer_at_all_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = "postgresql://me:hunter2@127.0.0.1:1/tales?connect_timeout=2"
+    async with open_pool(PostgresAddress.of(address)) as pool:
+        with pytest.raises(MemoryUnavailable, match="refused") as caught:
+            await pool.read(_execute, "select 1")
+    assert "the database tales at 127.0.0.1:1" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:hunter2@host:port/tales",
+        "postgresql://me:hun/ter2@host/tales",
+        "postgresql://me:12/ter2@host/tales",
+        "postgresql://me:hun@ter2@host/tales",
+        "postgresql://me:hunter2@host/tales?no_such_option=1",
+        "postgresql://me:hunter2@[host/tales",
+        "postgresql://me:%zzhunter2@host/tales",
+    ],
+)
+def test_an_address_that_is_wrong_is_refused_without_its_password(
+    address: str,
+) -> None:
+    with pytest.raises(MemoryUnusable, match="percent encoding") as caught:
+        PostgresAddress.of(address)
+    assert "ter2" not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+def test_the_text_of_an_address_has_no_secrets() -> None:
+    address = PostgresAddress.of(
+        "postgresql://me:hunter2@host:5433/tales?sslmode=require"
+    )
+    assert str(address) == "the database tales at host:5433"
+    assert "hunter2" not in repr(address)
+    error = psycopg.OperationalError("hunter2 is wrong,\n  says host")
+    assert address.told(error) == "*** is wrong, says host"

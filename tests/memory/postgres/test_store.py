@@ -1,0 +1,286 @@
+"""A memory in a real database: what is refused, restarts, cuts, deaths."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import trio
+
+from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.errors import (
+    Fenced,
+    HeldElsewhere,
+    MemoryUnavailable,
+    MemoryUnusable,
+)
+from glyphoxa_trio.memory.knowledge import Fact
+from glyphoxa_trio.memory.opening import open_memory
+from glyphoxa_trio.memory.postgres import migrating, open_postgres
+from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
+
+from .server import Server, a_server, cut
+
+ROOT = Path(__file__).parents[3]
+LIMIT = 60.0  # seconds; only a hang comes near it
+BARROW = CampaignKey("barrow")
+
+
+def line(n: int) -> Entry:
+    said = Line(text=f"number {n}", speaker="Ann", player="ann", reach=EVERYONE)
+    return Entry(kind=EntryKind.LINE, at=1000.0 + n, line=said)
+
+
+def layout(address: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(address) as connection:
+        return connection.execute(
+            "select table_schema, table_name, column_name from"
+            " information_schema.columns where table_schema not in"
+            " ('pg_catalog', 'information_schema') order by 1, 2, 3"
+        ).fetchall()
+
+
+def execute(address: str, sql: str) -> None:
+    with psycopg.connect(address) as connection:
+        connection.execute(sql.encode())
+
+
+@pytest.fixture
+def own_server() -> Generator[Server]:
+    """A server that the test may stop."""
+    with a_server() as server:
+        if server is None:
+            pytest.skip("PostgreSQL is not installed")
+        yield server
+
+
+async def test_a_memory_is_opened_by_its_address(database: str) -> None:
+    parts = psycopg.conninfo.conninfo_to_dict(database)
+    address = (
+        f"postgresql://{parts['user']}:hunter2@/{parts['dbname']}?host={parts['host']}"
+    )
+    async with open_memory(address) as memory:
+        assert memory.place.startswith(f"the database {parts['dbname']} at ")
+        assert "hunter2" not in repr(memory)
+        with pytest.raises(MemoryUnavailable, match="pg_dump --schema=glyphoxa") as no:
+            await memory.backup(Path("copy.dump"))
+        assert "hunter2" not in str(no.value)
+
+
+async def test_a_newer_memory_is_refused_and_left_alone(database: str) -> None:
+    async with open_postgres(database):
+        pass
+    execute(database, "update glyphoxa.version set version = 1000")
+    before = layout(database)
+    with pytest.raises(MemoryUnusable, match="newer version 1000"):
+        async with open_postgres(database):
+            pass
+    assert layout(database) == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "create schema glyphoxa; create table glyphoxa.thing (n int)",
+        "create schema glyphoxa; create table glyphoxa.version (name text)",
+        "create schema glyphoxa; create table glyphoxa.version (version text)",
+    ],
+)
+async def test_a_schema_of_another_program_is_left_alone(
+    database: str, sql: str
+) -> None:
+    execute(database, sql)
+    before = layout(database)
+    with pytest.raises(MemoryUnusable, match="another program"):
+        async with open_postgres(database):
+            pass
+    assert layout(database) == before
+
+
+async def test_a_database_that_is_not_there_is_an_error(database: str) -> None:
+    address = psycopg.conninfo.make_conninfo(database, dbname="nowhere")
+    with pytest.raises(MemoryUnavailable, match="nowhere"):
+        async with open_postgres(address):
+            pass
+
+
+async def test_several_may_open_a_new_database_at_once(database: str) -> None:
+    async def open_one() -> None:
+        async with open_postgres(database) as memory:
+            await memory.graph.put(BARROW, facts=[Fact(text="It rains.")])
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(open_one)
+
+
+async def test_without_pgvector_there_are_arrays(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrating, "_extend", lambda connection: None)
+    async with open_postgres(database) as memory:
+        await memory.graph.put(BARROW, facts=[Fact(text=x) for x in ("a", "b", "c")])
+        chunks = [chunk for _, chunk in await memory.index.pending("m")]
+        vectors = [(1.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
+        await memory.index.add(
+            "m", [(x.id, y) for x, y in zip(chunks, vectors, strict=True)]
+        )
+        found = await memory.index.search(BARROW, GAME_MASTER, "m", (0.0, 2.0))
+    assert [(x.chunk.text, round(x.score, 4)) for x in found] == [
+        ("b", 0.7071),
+        ("a", 0.0),
+        ("c", 0.0),
+    ]
+
+
+async def test_each_entry_is_written_once_however_often_connections_are_cut(
+    database: str,
+) -> None:
+    with trio.fail_after(LIMIT):
+        async with open_postgres(database) as memory, trio.open_nursery() as nursery:
+            claim = await memory.journal.claim("", "table", BARROW)
+
+            async def scissors() -> None:
+                while True:
+                    await trio.sleep(0.02)
+                    await trio.to_thread.run_sync(cut, database)
+
+            nursery.start_soon(scissors)
+            failed = 0
+            for n in range(1, 101):
+                while True:
+                    try:
+                        assert await memory.journal.append(claim, [line(n)]) == n
+                        break
+                    except MemoryUnavailable:
+                        failed += 1
+            nursery.cancel_scope.cancel()
+        async with open_postgres(database) as memory:
+            found = await memory.transcripts.recent(BARROW, GAME_MASTER, limit=1000)
+    assert [(x.n, x.line.text) for x in found] == [
+        (n, f"number {n}") for n in range(1, 101)
+    ]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+async def test_nothing_is_lost_in_a_restart_of_the_database(
+    own_server: Server, how: signal.Signals
+) -> None:
+    with trio.fail_after(LIMIT), own_server.database() as address:
+        async with open_postgres(address) as memory, open_postgres(address) as other:
+            claim = await memory.journal.claim("", "table", BARROW)
+            assert await memory.journal.append(claim, [line(1), line(2)]) == 2
+            await trio.to_thread.run_sync(own_server.stop, how)
+            with pytest.raises(MemoryUnavailable):
+                await memory.journal.append(claim, [line(3)])
+            with pytest.raises(MemoryUnavailable):
+                await memory.transcripts.recent(BARROW, GAME_MASTER)
+            await trio.to_thread.run_sync(own_server.start)
+            assert await memory.journal.append(claim, [line(3), line(4)]) == 4
+            found = await memory.transcripts.recent(BARROW, GAME_MASTER)
+            assert [x.n for x in found] == [1, 2, 3, 4]
+            # It is known to live again, after a moment.
+            while True:
+                (row,) = await other.journal.sessions()
+                if row.holder:
+                    break
+                await trio.sleep(0.02)
+            with pytest.raises(HeldElsewhere):
+                await other.journal.claim("", "table", BARROW)
+
+
+_HOLDS = """
+import sys
+import trio
+from glyphoxa_trio.memory.postgres import open_postgres
+from glyphoxa_trio.memory.visibility import CampaignKey
+
+async def main():
+    async with open_postgres(sys.argv[1]) as memory:
+        await memory.journal.claim("", "table", CampaignKey("barrow"))
+        print("held", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+async def test_a_process_that_was_killed_holds_no_session(database: str) -> None:
+    with trio.fail_after(LIMIT):
+        async with open_postgres(database) as memory:
+            command = [sys.executable, "-c", _HOLDS, database]
+            with _started(command) as other:
+                assert other.stdout is not None
+                try:
+                    told = await trio.to_thread.run_sync(other.stdout.readline)
+                    assert told == b"held\n"
+                    with pytest.raises(HeldElsewhere, match=f"process {other.pid} on"):
+                        await memory.journal.claim("", "table", BARROW)
+                finally:
+                    other.kill()
+            claim = await _claimed(memory.journal.claim)
+            assert claim.epoch == 2
+
+
+def _started(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+
+
+async def _claimed(claim: object) -> Claim:
+    """Claim the session as soon as its dead holder is known to be dead."""
+    assert callable(claim)
+    while True:
+        try:
+            made: Claim = await claim("", "table", BARROW)
+            return made
+        except HeldElsewhere:
+            await trio.sleep(0.01)
+
+
+async def test_who_was_fenced_stays_so_after_a_cut(database: str) -> None:
+    async with open_postgres(database) as memory, open_postgres(database) as thief:
+        claim = await memory.journal.claim("", "table", BARROW)
+        await memory.journal.append(claim, [line(1)])
+        taken = await thief.journal.claim("", "table", BARROW, steal=True)
+        await trio.to_thread.run_sync(cut, database)
+        with pytest.raises(Fenced):
+            await memory.journal.append(claim, [line(2)])
+        assert await thief.journal.append(taken, [line(2)]) == 2
+
+
+async def test_forgotten_words_are_in_no_table_of_the_database(database: str) -> None:
+    async with open_postgres(database) as memory:
+        claim = await memory.journal.claim("", "table", BARROW)
+        said = Line(text="xyzzy plugh", speaker="A", player="ann", reach=EVERYONE)
+        await memory.journal.append(
+            claim, [Entry(kind=EntryKind.LINE, at=1.0, line=said)]
+        )
+        assert await _in_files(database) > 0
+        await memory.forget("", "ann")
+        assert await _in_files(database) == 0
+
+
+async def _in_files(address: str) -> int:
+    """Count the tables and indexes whose files have the words in them."""
+
+    def count() -> int:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("checkpoint")
+            row = connection.execute(
+                """
+                select count(*) from pg_class c
+                where relnamespace = 'glyphoxa'::regnamespace and relkind in ('r', 'i')
+                and position('xyzzy'::bytea in
+                    pg_read_binary_file(pg_relation_filepath(c.oid))) > 0
+                """
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+    return await trio.to_thread.run_sync(count)
