@@ -51,11 +51,11 @@ def _spoke(connection: Connection) -> bool:
 
 
 @attrs.define(eq=False)
-class Call:
+class DatabaseCall:
     """Work in a thread, and its cancellation in another."""
 
     slot: Slot
-    work: Callable[[Call], Any]
+    work: Callable[[DatabaseCall], Any]
     reads: bool
     give_back: Callable[[Slot], None]
     _token: trio.lowlevel.TrioToken = attrs.field(

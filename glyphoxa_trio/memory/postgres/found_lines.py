@@ -166,11 +166,11 @@ def recent(
         },
         prepare=False,
     ).fetchall()
-    return tuple(_Row.of(row).found() for row in reversed(rows))
+    return tuple(_FoundRow.of(row).found() for row in reversed(rows))
 
 
 @attrs.frozen
-class _Row:
+class _FoundRow:
     """A line that was read; ``row`` is its key."""
 
     row: tuple[int, int]
@@ -179,7 +179,7 @@ class _Row:
     line: Line
 
     @classmethod
-    def of(cls, row: tuple[Any, ...]) -> _Row:
+    def of(cls, row: tuple[Any, ...]) -> _FoundRow:
         key, session, n, at, text, speaker, player, to, corrected, seconds, *rest = row
         evening, *reach = rest
         line = Line(
@@ -213,11 +213,11 @@ class _Row:
         )
 
 
-def _lines(connection: Connection, rows: set[tuple[int, int]]) -> list[_Row]:
+def _lines(connection: Connection, rows: set[tuple[int, int]]) -> list[_FoundRow]:
     wanted = sorted(rows)
     found = connection.execute(
         f"select {_LINE} join unnest(%s::bigint[], %s::bigint[]) as wanted (s, n)"
         " on wanted.s = x.session and wanted.n = x.n",
         ([s for s, _ in wanted], [n for _, n in wanted]),
     )
-    return [_Row.of(row) for row in found]
+    return [_FoundRow.of(row) for row in found]

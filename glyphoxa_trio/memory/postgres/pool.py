@@ -31,7 +31,7 @@ import trio
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
 
 from .address import PostgresAddress
-from .calls import Call, Slot, cut
+from .calls import DatabaseCall, Slot, cut
 from .calls import Connection as Connection
 
 MOST: Final = 8  # connections
@@ -138,7 +138,7 @@ class PostgresPool:
             )
         slot = self._idle.pop()
 
-        def in_thread(call: Call) -> T:
+        def in_thread(call: DatabaseCall) -> T:
             with self.translated():
                 connection = slot.fresh(self.connected)
                 call.begin()
@@ -148,7 +148,7 @@ class PostgresPool:
                     call.begin()
                 return _transaction(connection, begin, work, args, reads)
 
-        call = Call(slot, in_thread, reads, self._give_back)
+        call = DatabaseCall(slot, in_thread, reads, self._give_back)
         with trio.move_on_after(within) as answering:
             made: T = await call.made()
             return made

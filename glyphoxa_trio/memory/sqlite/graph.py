@@ -25,7 +25,7 @@ from glyphoxa_trio.storage.pool import SqlitePool
 
 from .audiences import EVERY_NPC, known_campaign, sight_of
 from .graph_queries import entities_seen, facts_seen, identity_seen, names_of
-from .knowledge_reading import Reading
+from .knowledge_reading import KnowledgeReading
 from .knowledge_writing import write_knowledge
 
 _MOST = 2**31  # rows
@@ -161,7 +161,7 @@ def _judge(
         "update fact set standing = ?, confirmed = ? where id = ?",
         (Standing(standing).value, int(confirmed), fact),
     )
-    return Reading(connection, sight).facts([fact])[0]
+    return KnowledgeReading(connection, sight).facts([fact])[0]
 
 
 def _reveal(

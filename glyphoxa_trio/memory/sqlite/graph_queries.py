@@ -33,7 +33,7 @@ from glyphoxa_trio.memory.words import folded
 
 from .audiences import Sight, sight_of
 from .knowledge_columns import listed
-from .knowledge_reading import Reading
+from .knowledge_reading import KnowledgeReading
 
 
 def entities_seen(
@@ -81,7 +81,7 @@ def entities_seen(
             (sight.campaign, *values, limit),
         )
     ids = [id_ for id_, _ in rows]
-    return tuple(Reading(connection, sight).entities(ids).values())
+    return tuple(KnowledgeReading(connection, sight).entities(ids).values())
 
 
 def identity_seen(
@@ -95,7 +95,7 @@ def identity_seen(
     start = None if sight is None else _find(connection, sight, entity)
     if sight is None or start is None:
         raise unknown_entity(entity)
-    reading = Reading(connection, sight)
+    reading = KnowledgeReading(connection, sight)
     edges, more = _around(reading, start, depth)
     ends = [start, *dict.fromkeys(end for end, _, _ in edges)]
     entities = reading.entities(list(dict.fromkeys(ends)))
@@ -137,7 +137,7 @@ def _find(connection: apsw.Connection, sight: Sight, entity: str) -> int | None:
 
 
 def _around(
-    reading: Reading, start: int, depth: int
+    reading: KnowledgeReading, start: int, depth: int
 ) -> tuple[list[tuple[int, tuple[Any, ...], int]], bool]:
     """Return the entity, the row of the relationship and the depth of each neighbour,
     and True if there are more."""
@@ -181,7 +181,7 @@ def facts_seen(
         scores = _ranked(connection, sight, words, about, standings, limit)
     else:
         scores = dict.fromkeys(_newest(connection, sight, about, standings, limit), 0.0)
-    facts = Reading(connection, sight).facts(list(scores))
+    facts = KnowledgeReading(connection, sight).facts(list(scores))
     return tuple(FoundFact(fact=x, score=scores[x.id]) for x in facts)
 
 
@@ -278,7 +278,7 @@ def names_of(connection: apsw.Connection, key: CampaignKey) -> tuple[Named, ...]
     sight = sight_of(connection, key, GAME_MASTER)
     if sight is None:
         return ()
-    reading = Reading(connection, sight)
+    reading = KnowledgeReading(connection, sight)
     return tuple(
         Named(
             name=name,

@@ -36,7 +36,7 @@ def _attributes(data: str) -> dict[str, Any]:
 
 
 @attrs.define(eq=False)
-class Reading:
+class KnowledgeReading:
     """Reads rows of one campaign as a viewer sees them, inside of a transaction.
 
     Most rows share a few reaches and provenances, which are made once.

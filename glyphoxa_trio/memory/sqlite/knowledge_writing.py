@@ -38,7 +38,7 @@ _PUT_FACT: Final = _upsert("fact", ("id", *FACT), "id") + " returning id"
 
 
 @attrs.define(eq=False)
-class Writing:
+class KnowledgeWriting:
     """Writes into one campaign, inside of a transaction."""
 
     connection: apsw.Connection
@@ -193,7 +193,7 @@ def write_knowledge(
     Raises:
       UnknownItem: something that one of them refers to does not exist.
     """
-    writing = Writing(connection, campaign_row(connection, key))
+    writing = KnowledgeWriting(connection, campaign_row(connection, key))
     for entity in entities:
         writing.entity(entity)
     ends = {end for x in relationships for end in (x.source, x.target)}
