@@ -15,6 +15,7 @@ import attrs
 from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
 from glyphoxa_trio.npc.arguments import check_names, check_session
 from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
@@ -169,6 +170,12 @@ class Runtime:
     async def sessions(self) -> tuple[SessionKey, ...]:
         """Return the keys of the sessions that are open and not set aside."""
         return await self._do(lambda native: native.sessions)
+
+    async def forget(self, player: str, *, tenant: str = "") -> Forgotten:
+        """Forget a player, as `glyphoxa_trio.Runtime.forget` does."""
+        return await self._bridge.ask(
+            partial(self._native.forget, player, tenant=tenant)
+        )
 
     async def kept(self) -> None:
         """Return when every turn that has ended by now is written to memory, or lost.

@@ -28,7 +28,7 @@ from glyphoxa_trio.mcp import (
     ToolApprovals,
 )
 from glyphoxa_trio.mcp.tool_cache import identity
-from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.contract import Forgotten, Memory
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
@@ -314,6 +314,25 @@ class Runtime:
         """
         if self._cast.remembering is not None:
             await self._cast.remembering.keeper.flush()
+
+    async def forget(self, player: str, *, tenant: str = "") -> Forgotten:
+        """Forget a player: all that they have said, and all that was made of it.
+
+        Sessions that still know their words end. Backups of memory are not covered.
+
+        Args:
+          player: the stable id of the player, or the name of one without an id.
+
+        Raises:
+          MemoryUnavailable: memory cannot be changed now; the sessions have ended.
+          RuntimeClosed: if the runtime has ended.
+        """
+        self._refuse_if_closed()
+        await self._cast.end_those_with(player, tenant)
+        if self.memory is None:
+            return Forgotten()
+        await self.kept()
+        return await self.memory.forget(tenant, player)
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:

@@ -278,6 +278,24 @@ class SessionRegistry:
             return None
         return self.resting.taken(state)
 
+    async def end_those_with(self, player: str, tenant: str) -> None:
+        """End the open sessions of a tenant that have words of this player."""
+        for state in self.states.open:
+            if state.key.tenant == tenant and player in self._speakers(state):
+                await self.end(state)
+
+    def _speakers(self, state: SessionState) -> set[str]:
+        """Return the ids of the players whose words a session has."""
+        names: set[str] = set()
+        for npc in self.resting.taken(state).npcs.values():
+            names |= {line.speaker for line in npc.overheard}
+            for exchange in npc.history:
+                names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}
+        if self.remembering is None:
+            return {name.casefold().strip() for name in names}
+        table = self.remembering.keeper.table(state.key)
+        return {table.player(name) for name in names}
+
     async def tend(self) -> None:
         """Set aside sessions that are idle for long, until cancelled."""
         while True:

@@ -391,3 +391,24 @@ async def test_a_session_that_is_idle_for_long_is_set_aside(
         assert [x.id for x in runtime.sessions] == ["two"]
         assert (await hear(one, "hello")).turn == 2
         assert [x.id for x in runtime.sessions] == ["two", "one"]
+
+
+async def test_a_player_is_forgotten_in_open_sessions_too(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        one = runtime.session("one", players={"player": "id:7"})
+        two, three = runtime.session("two"), runtime.session("three")
+        await hear(one, "my secret")
+        await hear(two, "hello")
+        await three.npc("Ann").overhear("player", "a whisper")
+        gone = await runtime.forget("id:7")
+        assert (gone.lines, one.ended, two.ended) == (1, True, False)
+        await runtime.forget("player")
+        assert (two.ended, three.ended) == (True, True)
+        assert (await hear(runtime.session("one"), "hello")).turn == 1
+    async with run(memory, llm) as runtime:
+        await hear(runtime.session("one"), "so?")
+        told = "\n".join(x.content for x in llm.requests[-1].messages)
+        assert "my secret" not in told

@@ -166,11 +166,11 @@ def recent(
         },
         prepare=False,
     ).fetchall()
-    return tuple(_FoundRow.of(row).found() for row in reversed(rows))
+    return tuple(_LineRow.of(row).found() for row in reversed(rows))
 
 
 @attrs.frozen
-class _FoundRow:
+class _LineRow:
     """A line that was read; ``row`` is its key."""
 
     row: tuple[int, int]
@@ -179,7 +179,7 @@ class _FoundRow:
     line: Line
 
     @classmethod
-    def of(cls, row: tuple[Any, ...]) -> _FoundRow:
+    def of(cls, row: tuple[Any, ...]) -> _LineRow:
         key, session, n, at, text, speaker, player, to, corrected, seconds, *rest = row
         evening, *reach = rest
         line = Line(
@@ -213,11 +213,11 @@ class _FoundRow:
         )
 
 
-def _lines(connection: Connection, rows: set[tuple[int, int]]) -> list[_FoundRow]:
+def _lines(connection: Connection, rows: set[tuple[int, int]]) -> list[_LineRow]:
     wanted = sorted(rows)
     found = connection.execute(
         f"select {_LINE} join unnest(%s::bigint[], %s::bigint[]) as wanted (s, n)"
         " on wanted.s = x.session and wanted.n = x.n",
         ([s for s, _ in wanted], [n for _, n in wanted]),
     )
-    return [_FoundRow.of(row) for row in found]
+    return [_LineRow.of(row) for row in found]

@@ -31,8 +31,8 @@ import trio
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
 
 from .address import PostgresAddress
-from .calls import DatabaseCall, Slot, cut
 from .calls import Connection as Connection
+from .calls import DatabaseCall, Slot, cut
 
 MOST: Final = 8  # connections
 PATIENCE: Final = 10.0  # seconds for a connection that is free, and for a lock
