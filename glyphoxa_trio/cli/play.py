@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +18,10 @@ from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.config.state import state_folder
 from glyphoxa_trio.control import ControlError, open_control
 from glyphoxa_trio.control.status import plain
-from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.entries import SessionRow
+from glyphoxa_trio.npc.identity import DEFAULT
+from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, memory_of, run
@@ -119,6 +124,8 @@ def play(
                             await stack.enter_async_context(open_control(runtime))
                         except ControlError as error:
                             screen.quiet(str(error))  # and no `glyphoxa status`
+                        if told := await _goes_on(runtime, path):
+                            screen.quiet(told)
                         await settle_approvals(runtime, screen)
                         await table.sit(runtime, kept.begin(runtime), path)
         return INTERRUPTED if table.left_by_signal else 0
@@ -137,6 +144,23 @@ def _edited(config: Config, table: PlayTable, *, history: bool) -> EditedLines |
     return EditedLines(
         FileHistory(state_folder(config) / "history") if kept else InMemoryHistory(),
         table.vocabulary,
+    )
+
+
+async def _goes_on(runtime: Runtime, path: Path) -> str:
+    """Return a line about the conversation that goes on; "" if none does."""
+    if runtime.memory is None:
+        return ""
+    kept: Sequence[SessionRow] = ()
+    with suppress(GlyphoxaError):  # a turn will say so
+        kept = await runtime.memory.journal.sessions("")
+    last = [x.last_at for x in kept if x.session == DEFAULT and not x.ended and x.lines]
+    if not last:
+        return ""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last[0]))
+    return (
+        f"the conversation of {when} goes on; to begin another one:"
+        f" glyphoxa sessions end {path} {DEFAULT}"
     )
 
 
