@@ -54,7 +54,7 @@ def ask(
                 without_calibration(config),
                 wait_for_servers=WAIT,
                 collector="settle",
-                memory=memory_of(config, path),
+                memory=memory_of(config, path, session),
                 environment=world,
                 **logs.options,
             ) as runtime,

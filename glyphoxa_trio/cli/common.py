@@ -112,13 +112,15 @@ def without_calibration(config: Config) -> Config:
     )
 
 
-def memory_of(config: Config, path: Path) -> str:
+def memory_of(config: Config, path: Path, session: Path | None = None) -> str:
     """Return the ``memory`` of a runtime that a command opens to talk to NPCs.
 
-    That is a file in the state folder, unless the configuration says otherwise, or
-    nothing is to be remembered between runs.
+    That is a file in the state folder, unless the configuration says otherwise, the
+    conversation is kept in a file of its own (``session``), or nothing is to be
+    remembered between runs.
     """
-    if config.memory.store is None and not config.mcp.remember:
+    kept_elsewhere = session is not None or not config.mcp.remember
+    if config.memory.store is None and kept_elsewhere:
         return OFF
     return place_of(config, path) or OFF
 

@@ -96,7 +96,7 @@ def play(
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
                         collector="settle",
-                        memory=memory_of(config, path),
+                        memory=memory_of(config, path, session),
                         environment=world,
                         s2s=s2s,
                         **logs.options,

@@ -76,7 +76,8 @@ class Gather(Protocol):
 
 @attrs.frozen(eq=False)
 class _Provider:
-    provide: Provide
+    # Not shown: tasks are named after their provider, and it may hold a whole program.
+    provide: Provide = attrs.field(repr=False)
     npc: str | None  # None is all NPCs
 
     @property

@@ -78,7 +78,7 @@ class _Ahead:
         self.pieces, self._wanted = FetchedPieces(), None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemoryContext:
     """The provider of what NPCs remember.
 

@@ -34,6 +34,7 @@ from glyphoxa_trio.recall.campaign_names import CampaignNames
 from glyphoxa_trio.recall.context import MemoryContext
 from glyphoxa_trio.recall.embedding import Embedding, embedder_of
 from glyphoxa_trio.recall.place import place_of
+from glyphoxa_trio.recall.references import reference_in
 from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from .assembly import memory_tools
@@ -43,7 +44,7 @@ _DAY: Final = 86_400.0
 _IDLE: Final = 0.5  # seconds between two looks whether a turn runs
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, kw_only=True, repr=False)
 class RuntimeMemory:
     """The memory of one runtime.
 
@@ -120,6 +121,7 @@ class RuntimeMemory:
         """
         context.add(self.context.provide)
         config = self._config().memory
+        nursery.start_soon(self._warm_up)
         if config.keep_days is not None:
             nursery.start_soon(self._prune, config.keep_days, warn)
         if self.embedding is not None:
@@ -147,6 +149,12 @@ class RuntimeMemory:
             idle=idle,
         )
         nursery.start_soon(afterwards.run)
+
+    async def _warm_up(self) -> None:
+        """Load what the first turn will need, so that it does not have to."""
+        await trio.to_thread.run_sync(reference_in, "Hm?", abandon_on_cancel=True)
+        for npc in self._config().npcs[:1]:
+            self.context.prefetch(Moment(npc=npc.name, turn=0, speaker="", text="Hm?"))
 
     async def _prune(self, days: int, warn: Callable[[str], None]) -> None:
         """Remove what is older than so many days, now and once a day."""

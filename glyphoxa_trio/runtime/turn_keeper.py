@@ -149,7 +149,7 @@ class _Job:
         return self._made
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TurnKeeper:
     """Keeps the turns of a runtime, and brings its sessions back.
 
@@ -175,6 +175,9 @@ class TurnKeeper:
     _empty: trio.Event = attrs.field(factory=trio.Event, init=False)
     _settle: trio.Event = attrs.field(factory=trio.Event, init=False)
     _away: bool = attrs.field(default=False, init=False)
+    _running: trio.CancelScope = attrs.field(
+        factory=lambda: trio.CancelScope(shield=True), init=False
+    )
     _settling: dict[SessionKey, dict[str, _LoggedTurn]] = attrs.field(
         factory=dict, init=False
     )
@@ -527,7 +530,16 @@ class TurnKeeper:
         self._more.set()
 
     async def run(self) -> None:
-        """Write what waits, until cancelled."""
+        """Write what waits, until `stop`: a cancellation from outside does not end it,
+        since what the last turns leave is still to be written then."""
+        with self._running:
+            await self._serve()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._running.cancel("the runtime is closed")
+
+    async def _serve(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look)
             while True:
@@ -702,4 +714,4 @@ async def open_keeper(keeper: TurnKeeper) -> AsyncGenerator[TurnKeeper]:
         finally:
             with trio.CancelScope(shield=True):
                 await keeper.close()
-            nursery.cancel_scope.cancel("the runtime is closed")
+            keeper.stop()

@@ -507,5 +507,6 @@ def test_npcs_have_duality_where_it_is_asked_for() -> None:
     assert len(rolls) == 2
     for one in rolls:  # a model would give the same seed again and again
         assert "rng" not in one.definition.parameters["properties"]
-    assert found(Config()) == {"dice", "rules"}
-    assert found(on) == {"dice", "rules", "duality"}
+    usual = {"dice", "rules", "memory", "sessions"}
+    assert found(Config()) == usual
+    assert found(on) == usual | {"duality"}

@@ -44,7 +44,7 @@ def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     kinds: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         kinds.setdefault(line["category"], []).append(line)
-    assert list(kinds) == ["alone", "dice", "omens", "rules"]
+    assert list(kinds) == ["alone", "dice", "memory", "omens", "rules"]
     first, second = kinds["omens"]  # as the configuration says, of both
     assert {first["tool"], second["tool"]} == {"elder.whisper", "younger.whisper"}
     assert (first["rank"], second["rank"], first["of"]) == (1, 2, 2)

@@ -51,6 +51,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     TurnEnd,
     TurnEvent,
+    TurnKept,
     UsageReported,
 )
 from glyphoxa_trio.npc.events import HearingFailed, SpeechFailed
@@ -375,6 +376,7 @@ EVENTS: list[TurnEvent] = [
     Resume(**OF),
     LateResult(**OF, outcome=outcome(), speak=True),
     Queued(**OF, position=2),
+    TurnKept(**OF, kept=False, error="too many turns wait to be written"),
     SpeculationDone(
         **OF,
         end=SpeculationEnd.ADOPTED,

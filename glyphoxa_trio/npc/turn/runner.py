@@ -256,13 +256,14 @@ class TurnRunner:
         )
         if (known := await self._gather(exchange, output.turn)) is not None:
             exchange.knows(known.lines)
-            await output.emit(
-                ContextAdded(
-                    **output.of,
-                    lines=known.lines,
-                    missed=known.missed,
+            if known.lines or known.missed:
+                await output.emit(
+                    ContextAdded(
+                        **output.of,
+                        lines=known.lines,
+                        missed=known.missed,
+                    )
                 )
-            )
         self._turn = TurnState(
             settings=settings,
             host=host,

@@ -272,8 +272,11 @@ class Recorder(Hooks):
                     self._hearing.setdefault(npc, set()).add(heard)
             case Preview() | Configure() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
-            case Introduce() | Situate() | Overhear():
-                # These messages have no answer, so no listener is behind for them.
+            # These messages have no answer, so no listener is behind for them.
+            case Overhear(speaker, text, to):
+                words = {"speaker": speaker, "text": text} | ({"to": to} if to else {})
+                self.note("overhear", **npc.named, **words)
+            case Introduce() | Situate():
                 self.note(type(request).__name__.lower(), **npc.named, of=request)
             case PartialSpeech():
                 self.note("hearing", **npc.named, of=request)
