@@ -249,6 +249,8 @@ class TurnKeeper:
         table = self.table(key)
         if (kept := table.resting) is not None:
             return kept
+        if any(x.ends and x.table.key == key for x in self._waiting):
+            await self.flush()  # the one of this id before it is still to end
         journal = self.memory.journal
         if table.claim is not None:  # it was set aside by this process
             entries = await journal.load(table.claim)
@@ -358,7 +360,10 @@ class TurnKeeper:
             heard_by = self._aside.pop(key, {npc.npc})
             return [self._line(table, line.speaker, line.text, line.to, heard_by, at)]
 
-        self._put(_Job(table, entries))
+        def done(_: str | None) -> None:
+            self._aside.pop(key, None)  # if there was no room for it
+
+        self._put(_Job(table, entries, done))
 
     async def effects_begin(
         self, npc: NpcId, turn: int, calls: Sequence[tuple[ToolCall, str]]

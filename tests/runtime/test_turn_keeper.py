@@ -412,3 +412,36 @@ async def test_a_player_is_forgotten_in_open_sessions_too(
         await hear(runtime.session("one"), "so?")
         told = "\n".join(x.content for x in llm.requests[-1].messages)
         assert "my secret" not in told
+
+
+async def test_a_session_that_begins_right_after_its_end_knows_nothing_of_it(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        await hear(runtime.session("one"), "my secret")
+        await runtime.kept()
+        await runtime.session("one").end()
+        assert (await hear(runtime.session("one"), "hello")).turn == 1
+        told = "\n".join(x.content for x in llm.requests[-1].messages)
+        assert "my secret" not in told
+        await runtime.kept()
+    async with run(memory, llm) as runtime:
+        assert (await hear(runtime.session("one"), "hello")).turn == 2
+
+
+async def test_a_line_that_had_no_room_does_not_swallow_the_next(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        one = runtime.session("one")
+        await hear(one, "hello")
+        await runtime.kept()
+        with monkeypatch.context() as patch:
+            patch.setattr("glyphoxa_trio.runtime.turn_keeper.MOST_WAITING", 0)
+            await one.npc("Bo").overhear("Dan", "Psst.")
+        await one.npc("Bo").overhear("Dan", "Psst.")
+        await runtime.kept()
+    lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER)
+    assert [x.line.text for x in lines].count("Psst.") == 1
