@@ -8,8 +8,9 @@ store are used alike.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -121,6 +122,7 @@ class IdleSessions:
       warn: called when the store fails to forget a session.
       durable: keeps the sessions instead of the store, if there is one.
       restored: called with each session that continues from an earlier run.
+      knows: called with the variables of a session that is used for the first time.
     """
 
     _store: SessionStore
@@ -131,6 +133,7 @@ class IdleSessions:
     _warn: Callable[[str], None]
     _durable: DurableSessions | None = None
     _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
+    _knows: Callable[[SessionKey, Mapping[str, str | None]], None] = lambda _, __: None
 
     async def snapshot(self, state: SessionState) -> SessionSnapshot:
         """Return a snapshot of the session as it is now.
@@ -241,8 +244,8 @@ class IdleSessions:
         if patience.cancelled_caught:
             raise SnapshotRefused(f"memory did not answer for the session {state.key}")
         state.check()
+        first, given = state.used_at == -math.inf, state.variables
         self._states.wake(state)
-        given = state.variables
         if (chosen := state.given) is not None:
             state.continue_from(None)
             self.restore(state, chosen)
@@ -256,6 +259,8 @@ class IdleSessions:
             if earlier:
                 self._restored(state.key, kept)
             state.set_variables(given)
+        if first and given:
+            self._knows(state.key, given)
         durable.wakes(state.key)
 
     async def forget(self, state: SessionState) -> None:

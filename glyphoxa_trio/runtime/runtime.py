@@ -276,7 +276,7 @@ class Runtime:
             state.set_variables(known)
         if kept is not None:
             self._hooks.restored(key, kept)
-        if begins and known:
+        if begins and known and not state.resting:  # otherwise at its first use
             self._hooks.knows(key, known)
         return Session(state, self._cast, self._hooks)
 

@@ -49,6 +49,7 @@ from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
+from .hooks import NOBODY, Hooks
 from .idle_sessions import (
     IdleSessions,
     SessionStore,
@@ -125,7 +126,7 @@ class SessionRegistry:
       store: keeps the sessions that are set aside.
       left: called with a session that ended or was set aside.
       remembering: keeps sessions beyond this run, in place of the store.
-      restored: called with each session that continues from an earlier run.
+      hooks: told of sessions that are kept beyond this run.
       borrow: makes the services that all sessions share.
     """
 
@@ -140,7 +141,7 @@ class SessionRegistry:
     left: Callable[[SessionKey], None]
     _borrow: Borrow
     remembering: RuntimeMemory | None = None
-    _restored: Callable[[SessionKey, SessionSnapshot], None] = lambda _, __: None
+    _hooks: Hooks = NOBODY
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
@@ -172,7 +173,8 @@ class SessionRegistry:
             lambda: self.config.sessions.key,
             self.services.warn,
             None if self.remembering is None else self.remembering.keeper,
-            self._restored,
+            self._hooks.restored,
+            self._hooks.knows,
         )
 
     def _rest(self, state: SessionState) -> bool:

@@ -6,6 +6,7 @@ Above 300 lines, because the two decide together what may be set aside.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ class SessionState:
     )
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
-    used_at: float = attrs.field(default=0.0, init=False)
+    used_at: float = attrs.field(default=-math.inf, init=False)
     _holds: int = attrs.field(default=0, init=False)
     given: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     # Its costs when it was set aside, and the key of that snapshot: a reload may bring

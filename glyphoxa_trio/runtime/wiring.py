@@ -246,7 +246,7 @@ class _Opening:
             store=self.session_store,
             left=partial(_leave, fleet, host),
             remembering=remembering,
-            restored=self.environment.hooks.restored,
+            hooks=self.environment.hooks,
             borrow=partial(
                 Services,
                 host=host,
