@@ -312,7 +312,7 @@ class _Opening:
         self, run_id: str, events: Topic[TurnEvent]
     ) -> RuntimeMemory | None:
         """Open the memory, which lasts until the last session has ended."""
-        if self.environment.stand_in is not None:  # a rehearsal
+        if self.environment.open_session is not REAL.open_session:  # a rehearsal
             return None
         opening = open_remembering(
             self.memory,

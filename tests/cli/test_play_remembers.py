@@ -50,3 +50,29 @@ def test_npcs_remember_between_two_runs_and_say_from_when(tmp_path: Path) -> Non
     )
     assert "I owe you three copper." in bartok[1]
     assert bartok[2].startswith("Today: ")
+
+
+def test_the_conversation_goes_on_until_it_is_ended_and_is_replayed(
+    tmp_path: Path,
+) -> None:
+    """With the defaults: the memory is in the state folder."""
+    file = tmp_path / "inn.yaml"
+    text = CONFIG.replace("memory: {store: inn.db}", "mcp: {state_dir: state}")
+    file.write_text(text, encoding="utf-8")
+    said = "The crown is under the old oak.\n"
+    first = run("play", file, lines=said)
+    assert (first.returncode, "goes on" in first.stdout + first.stderr) == (0, False)
+    assert len(list((tmp_path / "state" / "memory").glob("inn-*.db"))) == 1
+    second = run(
+        "play", file, "--record", tmp_path / "rec", lines="Do you remember the crown?\n"
+    )
+    assert second.returncode == 0
+    assert "goes on; to begin another one: glyphoxa sessions end" in second.stdout
+    assert "Player said today: The crown is under the old oak." in second.stdout
+    replayed = run("replay", tmp_path / "rec")
+    assert (replayed.returncode, "same, " in replayed.stdout) == (0, True)
+    ended = run("sessions", "end", file, "default")
+    assert (ended.returncode, "its 4 lines are kept" in ended.stdout) == (0, True)
+    third = run("play", file, lines="Do you remember the crown?\n")
+    assert "goes on" not in third.stdout
+    assert "The crown is under the old oak." in third.stdout
