@@ -191,6 +191,7 @@ async def open_remembering(
     run: str,
     events: Topic[TurnEvent],
     warn: Callable[[str], None],
+    recorded: bool,
 ) -> AsyncGenerator[RuntimeMemory | None]:
     """Open the store of memory, and keep turns until the block is left.
 
@@ -199,6 +200,7 @@ async def open_remembering(
     Args:
       memory: the argument of `open_runtime`.
       source: the configuration's file.
+      recorded: the run is recorded.
 
     Raises:
       MemoryUnusable: the store is damaged, of another program or newer.
@@ -216,6 +218,7 @@ async def open_remembering(
         run=run,
         events=events,
         warn=warn,
+        waits=not recorded,
     )
     async with AsyncExitStack() as stack:
         if isinstance(memory, str | Path):

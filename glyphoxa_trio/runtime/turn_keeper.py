@@ -160,6 +160,8 @@ class TurnKeeper:
       events: is told of each `TurnKept`.
       warn: called with warnings.
       now: returns the time in seconds since 1970.
+      waits: calls with side effects wait until they are written down. In a recorded run
+        they do not, since a replay has no store to wait for.
     """
 
     memory: Memory
@@ -168,6 +170,7 @@ class TurnKeeper:
     _events: Topic[TurnEvent]
     _warn: Callable[[str], None]
     _now: Callable[[], float] = time.time
+    _waits: bool = True
     lost: int = attrs.field(default=0, init=False)
     _tables: dict[SessionKey, KeptTable] = attrs.field(factory=dict, init=False)
     _waiting: deque[_Job] = attrs.field(factory=deque, init=False)
@@ -374,6 +377,9 @@ class TurnKeeper:
             return
         at = self._now()
         entries = [effect_entry(npc.npc, turn, call, key, at=at) for call, key in calls]
+        if not self._waits:
+            self._put(_Job(table, lambda: entries))
+            return
         # To its end: a call that is cancelled here would have no outcome.
         with trio.move_on_after(_BEFORE_A_CALL, shield=True):
             try:

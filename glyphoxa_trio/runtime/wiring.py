@@ -321,6 +321,7 @@ class _Opening:
             run=run_id,
             events=events,
             warn=self.warnings.say,
+            recorded=self.environment.stand_in is not None,
         )
         return await self.stack.enter_async_context(opening)
 

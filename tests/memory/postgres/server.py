@@ -147,8 +147,14 @@ def _reachable(programs: Path, folder: Path) -> Path:
             **_nobody(),
         )
     except (OSError, subprocess.CalledProcessError):
-        shutil.copytree(programs.parent, folder / "installed")
-        return folder / "installed" / "bin"
+        # The libraries of the package's programs are beside the package.
+        package = programs.parent.parent
+        installed = folder / "installed"
+        shutil.copytree(package, installed / package.name)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, installed / libraries.name)
+        return installed / programs.relative_to(package.parent)
     return programs
 
 
