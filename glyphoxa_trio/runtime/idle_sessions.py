@@ -254,10 +254,10 @@ class IdleSessions:
         elif kept is None:
             state.begin()
         else:
-            earlier = kept.run != self._run
-            self.restore(state, self.admit(kept, state.key))
-            if earlier:
-                self._restored(state.key, kept)
+            here = self.admit(kept, state.key)
+            self.restore(state, here)
+            if kept.run != self._run:
+                self._restored(state.key, here)
             state.set_variables(given)
         if first and given:
             self._knows(state.key, given)
