@@ -494,7 +494,10 @@ class Played:
 
     def plain(self, chunk: Chunk) -> tuple[Any, ...]:
         fact = self.facts.index(chunk.fact) if chunk.fact else None
-        return chunk.text, repr(chunk.reach), chunk.evening, chunk.at, chunk.lines, fact
+        reach = chunk.reach
+        npcs = None if reach.npcs is None else sorted(reach.npcs)
+        known = npcs, sorted(reach.topics), reach.secret
+        return chunk.text, repr(known), chunk.evening, chunk.at, chunk.lines, fact
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
