@@ -44,7 +44,8 @@ class Mind:
     def __call__(self, body: Mapping[str, Any]) -> Reply:
         messages = body["messages"]
         last = max(at for at, m in enumerate(messages) if m["role"] == "user")
-        text = _text(messages[last]["content"])
+        # Before what was said now stands what is remembered of earlier evenings.
+        text = _text(messages[last]["content"]).rpartition("player: ")[2]
         since = messages[last + 1 :]
         done = sum(bool(message.get("tool_calls")) for message in since)
         if _text(messages[0]["content"]).startswith("You keep the records"):
