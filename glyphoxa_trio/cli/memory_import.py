@@ -45,7 +45,7 @@ _COLUMNS: Final = (Column("not imported", whole=False), Column("why", whole=Fals
 
 @attrs.frozen(kw_only=True)
 class _Outcome:
-    """What an import did, or would do."""
+    """The report of an import that was made, or would be."""
 
     campaign: CampaignKey
     counts: Mapping[str, int]

@@ -47,7 +47,7 @@ _Owner = tuple[str, str, str]
 
 @attrs.define(eq=False)
 class _Ahead:
-    """What is fetched ahead for one NPC, while a player speaks to it."""
+    """The pieces fetched ahead for one NPC, while a player speaks to it."""
 
     pieces: FetchedPieces = attrs.field(factory=FetchedPieces)
     viewed: tuple[CampaignKey, Viewer] | None = None

@@ -229,12 +229,6 @@ class TurnKeeper:
             return table.campaign
         return CampaignKey(self._campaign or key.id, key.tenant)
 
-    def evening_of(self, key: SessionKey) -> str:
-        """Return the id of the evening that a session has now; "" before its first
-        line."""
-        table = self._tables.get(key)
-        return "" if table is None else table.evening
-
     @property
     def waiting(self) -> int:
         """The number of turns and other things that are not written yet."""
@@ -516,8 +510,8 @@ class TurnKeeper:
         return Entry(kind=EntryKind.LINE, at=at, line=line)
 
     def _finish(self, table: KeptTable, npc: str | None = None) -> None:
-        """What was heard of the last turn by now was all of it: another one begins, or
-        the session is set aside or over."""
+        """Write last turns as they were heard by now, since no more will be heard of
+        them: another one begins, or the session is set aside or over."""
         settling = self._settling.get(table.key, {})
         for name, one in list(settling.items()):
             if npc in (None, name):
@@ -595,18 +589,17 @@ class TurnKeeper:
             jobs: dict[int, list[_Job]] = {}
             for job in batch:
                 jobs.setdefault(id(job.table), []).append(job)
-            before = len(self._waiting)
             written: list[_Job] = []
             async with trio.open_nursery() as nursery:
                 for same in jobs.values():
                     nursery.start_soon(self._write_some, same, written)
             done = set(map(id, written))
             self._waiting = deque(x for x in self._waiting if id(x) not in done)
-            if len(self._waiting) >= before:
+            if written:
+                pause, _ = _RETRY
+            else:
                 await trio.sleep(pause)
                 pause = min(2 * pause, longest)
-            else:
-                pause, _ = _RETRY
         self._empty.set()
         self._empty = trio.Event()
 
