@@ -445,3 +445,23 @@ async def test_a_line_that_had_no_room_does_not_swallow_the_next(
         await runtime.kept()
     lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER)
     assert [x.line.text for x in lines].count("Psst.") == 1
+
+
+async def test_what_is_heard_after_a_turn_was_written_corrects_it(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm, killed=True) as runtime:
+        one = runtime.session("one")
+        async with one.npc("Bo").say("hello") as turn:
+            await trio.sleep(5)  # the turn is over, and nothing of it was heard yet
+            await runtime.kept()
+            lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER)
+            assert [x.line.text for x in lines] == ["hello"]
+            await turn.finish()
+        await trio.sleep(1)
+        await runtime.kept()
+    async with run(memory, llm) as runtime:
+        await hear(runtime.session("one"), "so?")
+        told = [x.content for x in llm.requests[-1].messages if x.role == "assistant"]
+        assert told[-1] == "You said hello. And there is more."
