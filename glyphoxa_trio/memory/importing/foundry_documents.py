@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from glyphoxa_trio.memory.knowledge import EntityKind
 
-from .fields import list_of, mapping_of
+from .fields import list_of, mapping_of, text_of
 
 OBSERVER: Final = 2  # the level of ownership from which a player can read a document
 _INHERIT: Final = -1
@@ -65,7 +65,7 @@ def sort_of(document: Mapping[str, Any]) -> str:
     }.items():
         if mark in document:
             return sort
-    if "items" in document or document.get("type") in KINDS:
+    if "items" in document or text_of(document.get("type")) in KINDS:
         return "Actor"
     is_item = "type" in document and ("system" in document or "data" in document)
     return "Item" if is_item else ""
