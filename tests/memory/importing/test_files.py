@@ -117,12 +117,13 @@ def test_a_long_paragraph_becomes_several_facts_between_sentences() -> None:
 
 
 # What the importers look for, in any place and with any value.
-KEYS = """
-    _id name pages text content markdown type system details biography value ownership
-    permission default items documentName documentClass folder sorting token data
-    handouts characters id bio notes gmnotes attributes attribs current tags controlledby
-    inplayerjournals journal actors folders $$deleted format
-    campaign campaigns entities facts relationships documents npcs quests events""".split()
+_KEYS = """
+    _id name pages text content markdown type system details biography value
+    ownership permission default items documentName documentClass folder sorting
+    token data handouts characters id bio notes gmnotes attributes attribs current
+    tags controlledby inplayerjournals journal actors folders $$deleted format
+    campaign campaigns entities facts relationships documents npcs quests events"""
+KEYS = _KEYS.split()
 WORDS = ["npc", "character", "text", "all", "[1]", "JournalEntry", "Actor", "Item"]
 JSON = st.recursive(
     st.none()
