@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Final, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
 
 import apsw
 import attrs
 import outcome
+from pydantic_core import PydanticSerializationError, to_json
 
 import trio
 
@@ -18,13 +19,12 @@ from glyphoxa_trio.memory.errors import Fenced
 from .audiences import audience_row, plain
 from .line_words import add_words
 
-_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 _SNAPSHOT: Final = EntryKind.SNAPSHOT.value
 
 _RESERVE: Final = """
     update session set last = last + ?, last_at = max(last_at, ?)
-    where tenant = ? and name = ? and epoch = ? and holder <> ''
-    returning id, last, campaign
+    where id = ? and epoch = ? and holder <> ''
+    returning last, campaign
 """
 _ADD: Final = """
     insert into entry (session, n, epoch, kind, at, npc, turn, data)
@@ -69,7 +69,7 @@ class Append:
             claim,
             max((x.at for x in entries), default=0.0),
             [
-                (x.kind.value, x.at, x.npc, x.turn, _json(dict(x.data)), x.line)
+                (x.kind.value, x.at, x.npc, x.turn, _json(x.data), x.line)
                 for x in entries
             ],
         )
@@ -105,6 +105,13 @@ def fenced(claim: Claim) -> Fenced:
     return Fenced(f"the session {claim.session} was taken over")
 
 
+def _json(data: Mapping[str, Any]) -> str:
+    try:  # four times as fast as the other
+        return to_json(data, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:  # half a surrogate pair, for instance
+        return json.dumps(dict(data), separators=(",", ":"))
+
+
 @attrs.define(eq=False)
 class _Writer:
     """Writes entries in one transaction."""
@@ -116,11 +123,11 @@ class _Writer:
 
     def append(self, one: Append) -> int:
         claim, rows, execute = one.claim, one.rows, self.connection.execute
-        key = plain(claim.tenant), plain(claim.session), claim.epoch
-        reserved = execute(_RESERVE, (len(rows), one.last_at, *key)).get
+        session = claim.row
+        reserved = execute(_RESERVE, (len(rows), one.last_at, session, claim.epoch)).get
         if reserved is None:
             raise fenced(claim)
-        session, last, campaign = reserved
+        last, campaign = reserved
         snapshot, n = 0, last - len(rows)
         for kind, at, npc, turn, data, line in rows:
             n += 1

@@ -145,6 +145,8 @@ class SqliteJournal:
             # The others wait for the same transaction.
             with trio.CancelScope(shield=True):
                 try:
+                    # Tasks that write at the same moment share the transaction.
+                    await trio.lowlevel.checkpoint()
                     await self._append_waiting()
                 finally:
                     self._pass_on()
