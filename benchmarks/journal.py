@@ -10,8 +10,8 @@ once, which share a commit; then the same with two lines of a dozen words, and a
 files that have lines already. Each sample is the mean of fifty turns, of all threads;
 what it costs to start fifty tasks is not counted.
 
-Alone it is not kept on a machine with several cores: most of the time is spent on waking
-a thread and being woken by it. On one core it is 105 µs, 28 of them for that.
+Alone it is not kept on a machine with several cores: most of the time is spent on
+waking a thread and being woken by it. On one core it is 105 µs, 28 of them for that.
 
 Against: the same bytes in one table without an index, in SQLite without a thread: a
 ``begin``, an insert for each row, a ``commit``.
