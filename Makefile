@@ -5,16 +5,19 @@ BIN := $(VENV)/bin
 PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
+# Other people's frameworks that use what is here, each in an environment of its own.
+FRAMEWORKS := agents discord livekit pipecat voices
+FRAMED := $(FRAMEWORKS:%=tests/frameworks/.%)
 
-.PHONY: demo test test-all docs pictures newcomer mutants replays hostile fuzz soak peers conformance model bench lint types check clean
+.PHONY: demo test test-all docs pictures foundry newcomer mutants replays million hostile fuzz soak chaos peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
 	@$(BIN)/glyphoxa play config/tavern.yaml
 
-# Pass the quick tests: some 450 seconds of processor, which is four to six minutes on
-# two cores. In the order of their names: xdist would leave the files with one long test
-# for the end, where the other cores wait. The ten slowest are named at the end.
+# Pass the quick tests: seventeen minutes with the installation on two quiet cores. In the
+# order of their names: xdist would leave the files with one long test for the end, where the other cores
+# wait. The ten slowest are named at the end.
 # Tests start hundreds of processes, and each would compile the package again.
 # Much of them waits for other processes: one worker more than the machine has cores.
 SELECT ?= not slow
@@ -24,10 +27,11 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n logical \
 test: $(VENV)/.tests
 	$(PYTEST) -m '$(SELECT)'
 
-# Pass all tests, with more random examples, and start every process that the quick
-# tests fork: a quarter of an hour. HYPOTHESIS_PROFILE=ci looks harder still.
+# Pass all tests, with more random examples, and start processes that the quick tests
+# fork, one for each verb in each file: more than half an hour. HYPOTHESIS_PROFILE=ci looks
+# harder still, and GLYPHOXA_STARTS=fresh starts all of them.
 test-all: export HYPOTHESIS_PROFILE ?= whole
-test-all: export GLYPHOXA_STARTS ?= fresh
+test-all: export GLYPHOXA_STARTS ?= first
 test-all: $(VENV)/.tests
 	$(PYTEST)
 
@@ -44,16 +48,24 @@ hostile: $(VENV)/.tests
 	$(BIN)/python -m tests.mcp.hostile 3 $(ONLY)
 
 # 200,000 messages of nonsense for each transport, ten times what `make test-all` has.
-# FUZZ_SEED=7 does one again that was printed.
+# FUZZ_SEED=7 does one again that was printed. Then 12,000 messages to the service.
 fuzz: $(VENV)/.tests
 	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=ci \
 		$(BIN)/python -m pytest -q tests/fuzz
+	FUZZ_LISTS=2000 $(BIN)/python -m pytest -q tests/service/test_bad_connections.py -k messages
 
 # Kill 200 processes that write into a memory file, each at a random moment: what was
 # acknowledged is there afterwards. About a minute; KILLS=20 is quicker.
 KILLS ?= 200
 soak: $(VENV)/.tests
 	$(BIN)/python -m tests.memory.soak $(KILLS)
+
+# Kill 200 workers of a cluster, each in the middle of something, while links break,
+# servers are restarted and players speak: docs/cluster.md. Some five minutes; needs
+# nats-server and PostgreSQL. CHAOS=20 is quicker.
+CHAOS ?= 200
+chaos: $(VENV)/.tests
+	$(BIN)/python -m tests.cluster.chaos $(CHAOS)
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
 # it? docs/verifying.md. About five minutes.
@@ -64,9 +76,17 @@ mutants: $(VENV)/.tests
 replays: $(VENV)/.tests
 	$(BIN)/python -m tests.simulation.replays
 
-# Other people's MCP servers and clients and the conformance suite, as pinned. Needs
-# npm. With them, the tests of tests/peers run, too.
-peers: $(PEERS)/.installed $(EARLIER)/.installed
+# A million sessions over 200 workers in a simulation, through ten bad minutes of a
+# cluster: docs/cluster-size.md. Took ten minutes of
+# processor on a busy machine; SESSIONS=100000 WORKERS=20 takes one.
+SESSIONS ?= 1000000
+WORKERS ?= 200
+million: $(VENV)/.tests
+	$(BIN)/python -m tests.cluster.million $(SESSIONS) $(WORKERS)
+
+# Other people's MCP servers and clients, the conformance suite and frameworks, as pinned.
+# Needs npm. With them, the tests of tests/peers and tests/frameworks run, too.
+peers: $(PEERS)/.installed $(EARLIER)/.installed $(FRAMED:%=%/.installed)
 
 # The official conformance suite against our client and our servers:
 # docs/conformance.md.
@@ -91,10 +111,17 @@ bench: $(VENV)/.tests
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# The pictures of the README: a turn, and a session of the demo on a terminal.
+# The pictures of README and docs: a turn, a session of the demo on a terminal, pages.
 pictures: $(VENV)/.tests
 	$(BIN)/python docs/pictures/turn.py
 	$(BIN)/python docs/pictures/session.py
+	GLYPHOXA_PICTURES=docs/pictures GLYPHOXA_CHROMIUM=required $(BIN)/python -m pytest -q tests/pages
+
+# The module for Foundry VTT, into build/foundry: docs/foundry.md. URL is where the two
+# files will be served. Needs Python alone.
+URL ?=
+foundry:
+	$(PYTHON) clients/foundry/build.py --url '$(URL)'
 
 lint: $(VENV)/.develops
 	$(BIN)/ruff format --check .
@@ -124,6 +151,12 @@ $(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,verify]'
 	@touch $@ $(VENV)/.runs
 
+# What lint, types, docs and the tests need, at once: each of these would look for the
+# same packages again.
+$(VENV)/.all: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@ $(addprefix $(VENV)/,.runs .tests .develops .docs)
+
 # The packages run on a Node of their own, so what npm's Node lacks does not matter.
 $(PEERS)/.installed: $(addprefix tests/peers/,package.json package-lock.json .npmrc)
 	npm --prefix tests/peers ci --loglevel=error
@@ -135,10 +168,16 @@ $(EARLIER)/.installed: tests/peers/mcp1.txt
 	$(EARLIER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+# They bring hundreds of megabytes, and must not decide which versions ours are tested with.
+tests/frameworks/.%/.installed: tests/frameworks/%.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 $(REAL)/.installed: tests/real_model/requirements.txt
 	$(PYTHON) -m venv --clear $(REAL)
 	$(REAL)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(EARLIER) $(REAL) .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(EARLIER) $(REAL) $(FRAMED) .hypothesis .mypy_cache .ruff_cache

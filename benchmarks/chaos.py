@@ -301,7 +301,7 @@ async def _bare(found: Kills) -> None:
 
 
 def measure(quick: bool) -> list[Figure]:
-    calls, times = (300, 2) if quick else (CALLS, 25)
+    calls, times = (500, 2) if quick else (CALLS, 25)
     # A kill hits calls in flight by chance; a small storm has more of them.
     a_kill = 8 if quick else CALLS_A_KILL
     found = trio.run(partial(storm, calls, seed=20 + quick, calls_a_kill=a_kill))

@@ -33,7 +33,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -268,8 +268,9 @@ async def _kill_all(runtime: Runtime, night: Night) -> None:
     killed = perf_counter()
     for pid in pids.values():
         if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            night.kills += 1
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                night.kills += 1
     with trio.move_on_after(PATIENCE):
         while any(  # noqa: ASYNC110
             row.state is not ServerState.READY or row.pid == pids[row.name]
@@ -287,10 +288,11 @@ async def _kill_and_stop(runtime: Runtime, night: Night) -> None:
     _wake(night, alive, until=now - STOPPED)
     if len(alive) > 1:
         victim, sleeper = random.sample(alive, 2)
-        os.kill(victim, signal.SIGKILL)
-        os.kill(sleeper, signal.SIGSTOP)
-        night.kills += 1
-        night.stopped.setdefault(sleeper, now)
+        with suppress(ProcessLookupError):  # it has just ended, and is not known to
+            os.kill(victim, signal.SIGKILL)
+            night.kills += 1
+            os.kill(sleeper, signal.SIGSTOP)
+            night.stopped.setdefault(sleeper, now)
     await trio.sleep(random.uniform(0.5, 1.5) * KILL_ONE)
 
 
@@ -300,7 +302,8 @@ def _wake(night: Night, alive: Sequence[int], *, until: float) -> None:
         if since <= until:
             del night.stopped[pid]
             if pid in alive:
-                os.kill(pid, signal.SIGCONT)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
 
 async def _ready(runtime: Runtime) -> bool:

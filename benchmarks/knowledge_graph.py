@@ -134,6 +134,7 @@ async def asked(size: int, times: int, path: Path) -> list[Figure]:
         entities = [x for x in known["entities"] if x.reach.reaches(VIEWER)]
         del known
         gc.collect()
+        gc.freeze()  # as the command and a service do (`settle`)
         wanted = [chance.choice(entities) for _ in range(times)]
 
         async def identity(at: int, depth: int) -> None:

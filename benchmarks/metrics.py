@@ -76,7 +76,7 @@ async def _events(request: LLMRequest) -> AsyncIterator[LLMEvent]:
         yield Finished()
 
 
-def _pages() -> list[Tool]:
+def pages() -> list[Tool]:
     async def page() -> str:
         """Turn to a page."""
         return "It is torn."
@@ -103,8 +103,8 @@ async def _measure(rounds: int) -> list[Figure]:
     watched: list[float] = []
     bare: list[float] = []
     async with (
-        open_runtime(CONFIG, tools=_pages(), llm=Model()) as seen,
-        open_runtime(CONFIG, tools=_pages(), llm=Model()) as unseen,
+        open_runtime(CONFIG, tools=pages(), llm=Model()) as seen,
+        open_runtime(CONFIG, tools=pages(), llm=Model()) as unseen,
         open_metrics(seen) as metrics,
     ):
         for runtime in (seen, unseen):

@@ -22,7 +22,7 @@ import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
 import attrs
@@ -78,9 +78,17 @@ def reach(number: int) -> Reach:
     return Reach.of("Bo" if audience < SEEN else "Mira", f"NPC {audience}")
 
 
-async def grow(
-    store: Memory, meanings: Meanings, bare: apsw.Connection, to: int
-) -> None:
+class Bare(Protocol):
+    """The vectors alone, in the same kind of database."""
+
+    def add(self, numbers: range, vectors: Any) -> None:
+        """Add vectors, the first of which has the first of the numbers."""
+
+    def search(self, query: Any, most: int) -> None:
+        """Find the nearest ones of audiences below a number."""
+
+
+async def grow(store: Memory, meanings: Meanings, bare: Bare, to: int) -> None:
     for first in range(len(meanings.known), to, AT_ONCE):
         new = range(first, min(first + AT_ONCE, to))
         facts = [Fact(text=str(n), reach=reach(n)) for n in new]
@@ -89,26 +97,46 @@ async def grow(
         pending = await store.index.pending(MODEL, limit=AT_ONCE)
         vectors = [(x.id, meanings.known[int(x.text)].tolist()) for _, x in pending]
         await store.index.add(MODEL, vectors)
-        bare.execute("begin")
-        bare.executemany(
-            "insert into vectors (rowid, audience, vector) values (?, ?, ?)",
-            ((n, n % AUDIENCES, meanings.known[n].tobytes()) for n in new),
+        bare.add(new, meanings.known[new.start : new.stop])
+
+
+@attrs.frozen
+class SqliteVectors:
+    """Vectors in a table of sqlite-vec."""
+
+    connection: apsw.Connection
+
+    @classmethod
+    def made(cls, dimensions: int, path: Path) -> SqliteVectors:
+        connection = apsw.Connection(str(path))
+        load(connection)
+        connection.execute(
+            "create virtual table vectors using vec0("
+            f"audience integer, vector float[{dimensions}] distance_metric=cosine)"
         )
-        bare.execute("commit")
+        return cls(connection)
 
+    def add(self, numbers: range, vectors: Any) -> None:
+        self.connection.execute("begin")
+        self.connection.executemany(
+            "insert into vectors (rowid, audience, vector) values (?, ?, ?)",
+            (
+                (n, n % AUDIENCES, vector.tobytes())
+                for n, vector in zip(numbers, vectors, strict=True)
+            ),
+        )
+        self.connection.execute("commit")
 
-def beside(dimensions: int, path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path))
-    load(connection)
-    connection.execute(
-        "create virtual table vectors using vec0("
-        f"audience integer, vector float[{dimensions}] distance_metric=cosine)"
-    )
-    return connection
+    def search(self, query: Any, most: int) -> None:
+        self.connection.execute(
+            f"select rowid from vectors where vector match ? and k = {TOP}"
+            f" and audience < {most}",
+            (query.tobytes(),),
+        ).fetchall()
 
 
 async def of_size(
-    store: Memory, meanings: Meanings, bare: apsw.Connection, size: int, times: int
+    store: Memory, meanings: Meanings, bare: Bare, size: int, times: int
 ) -> list[Figure]:
     took, alone, missed = [], [], []
     queries = meanings.several(times)
@@ -123,11 +151,7 @@ async def of_size(
         if number % 4 < 2:
             most = AUDIENCES if viewer.npc is None else SEEN
             began = perf_counter()
-            bare.execute(
-                f"select rowid from vectors where vector match ? and k = {TOP}"
-                f" and audience < {most}",
-                (query.tobytes(),),
-            ).fetchall()
+            bare.search(query, most)
             alone.append(perf_counter() - began)
     of = f"of {size:,} x {meanings.dimensions}"
     share = sum(missed) / len(missed)
@@ -154,7 +178,7 @@ async def measured(
 ) -> list[Figure]:
     figures = list[Figure]()
     meanings = Meanings(dimensions)
-    bare = beside(dimensions, folder / f"bare-{dimensions}.db")
+    bare = SqliteVectors.made(dimensions, folder / f"bare-{dimensions}.db")
     async with open_memory(str(folder / f"memory-{dimensions}.db")) as store:
         for size in sizes:
             await grow(store, meanings, bare, size)
@@ -162,7 +186,7 @@ async def measured(
         late = await lateness(store, meanings, times)
         of = f"of {sizes[-1]:,} x {dimensions}"
         figures.append(figure(f"after the deadline {of}", late, unit="ms"))
-    bare.close()
+    bare.connection.close()
     return figures
 
 

@@ -19,8 +19,8 @@ Clean = Callable[[str], str]
 
 # The loggers' names, and all below them. `client` is a logger of the MCP SDK.
 _LIBRARIES: Final = (
-    *("client", "h11", "hpack", "httpcore2", "httpx2", "hypercorn", "mcp", "mcp_types"),
-    *("trio-websocket", "wsproto"),
+    *("aiohttp", "client", "discord", "h11", "hpack", "httpcore2", "httpx2"),
+    *("hypercorn", "mcp", "mcp_types", "trio-websocket", "wsproto"),
 )
 # Loggers that are used before the logging module lists them.
 _EARLY: Final = tuple(

@@ -11,6 +11,7 @@ import signal
 import ssl
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from ctypes.util import find_library
 from pathlib import Path
 
 import httpcore2
@@ -23,10 +24,10 @@ from . import forked
 settings.register_profile("dev", max_examples=20, deadline=None)
 # For `make test-all`.
 settings.register_profile("whole", max_examples=50, deadline=None)
-# As much as fits into a quarter of an hour with all the rest.
+# As much as fits into three quarters of an hour with all the rest.
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -71,6 +72,26 @@ def freeze() -> None:
 
 def pytest_sessionfinish() -> None:
     forked.close()
+
+
+class _Failures:
+    """Says at once what failed. Else it is only told at the end, half an hour later."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            # The letters of the tests before it end without a line's end.
+            self._terminal.write_line(f"\nfailed ({report.when}): {report.nodeid}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # a worker has none
+        config.pluginmanager.register(_Failures(terminal))
 
 
 SLOW = 5.0  # seconds
@@ -131,6 +152,24 @@ def espeak() -> None:
     if os.environ.get("GLYPHOXA_ESPEAK") == "required":
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+@pytest.fixture
+def portaudio(tmp_path: Path) -> dict[str, str]:
+    """An environment in which PortAudio has two devices that nobody hears, ``quiet``
+    and the default. With ``GLYPHOXA_PORTAUDIO=required``, as in CI, tests fail without
+    the library instead of being skipped."""
+    if find_library("portaudio") is None:
+        missing = "PortAudio is not installed (apt install libportaudio2)"
+        if os.environ.get("GLYPHOXA_PORTAUDIO") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    devices = tmp_path / "asound.conf"
+    devices.write_text(
+        "pcm.!default { type null }\n"
+        'pcm.quiet { type null hint { show on description "quiet" } }\n'
+    )
+    return {"ALSA_CONFIG_PATH": str(devices)}
 
 
 def _children() -> set[int]:

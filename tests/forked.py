@@ -5,7 +5,10 @@ that never differ. Here one process imports them, and each run is a fork of it: 
 process with its own arguments, environment, folder, terminal and end, as any other.
 What differs: modules are there before they are asked for, hashes have one seed for all
 runs, the collector's objects are frozen already, and nothing is taken apart at the end.
-So ``make test-all`` starts each run anew (`GLYPHOXA_STARTS=fresh`).
+So ``make test-all`` starts the first run of each verb in each file of tests anew
+(`GLYPHOXA_STARTS=first`): what a verb imports, and how it ends, is the same for all of
+the file. ``GLYPHOXA_STARTS=fresh make test-all`` starts every run, which takes some
+minutes more.
 
 The parent of all forks is this file, run as a program. It is asked over a socket, and
 each run has a keeper of its own that waits for its end and tells it through a pipe.
@@ -16,10 +19,12 @@ from __future__ import annotations
 import atexit
 import fcntl
 import gc
+import itertools
 import json
 import os
 import pkgutil
 import random
+import re
 import select
 import signal
 import socket
@@ -41,20 +46,35 @@ _ROOMS: Final = (
     "glyphoxa_trio.mcp",
     "glyphoxa_trio.builtin.dice",
     "glyphoxa_trio.builtin.files",
+    "glyphoxa_trio.builtin.memory",
     "glyphoxa_trio.builtin.rules",
+    "glyphoxa_trio.memory.in_memory",
+    "glyphoxa_trio.memory.sqlite",
 )
 _LATE: Final = (
     "anyio._backends._trio",
-    "cattrs",
+    "apsw.aio",
+    "cattrs.preconf.json",
+    "encodings.utf_8_sig",
+    "glyphoxa_trio.providers.foreign",
+    "glyphoxa_trio.runtime.wiring",
+    "importlib.readers",
+    "jellyfish",
     "jsonschema_rs",
     "platformdirs",
+    "rapidfuzz.distance",
+    "rapidfuzz.fuzz",
+    "rapidfuzz.process",
     "rich._emoji_codes",
+    "ruamel.yaml",
     "typer._adapters",
+    "typer._click.decorators",
 )
 _STD: Final = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
 _PARENTS: list[Parent] = []
+_STARTED: set[tuple[str, ...]] = set()  # files and verbs of runs that started anew
 
 
 class Fork:
@@ -192,14 +212,34 @@ class Parent:
         self._process.wait()
 
 
-def parent(environment: Mapping[str, str]) -> Parent | None:
-    """The one of this process, started when it is first needed. None with
-    `GLYPHOXA_STARTS=fresh`, and where it is not safe to fork."""
-    if os.environ.get("GLYPHOXA_STARTS") == "fresh" or sys.platform != "linux":
+def parent(
+    environment: Mapping[str, str], words: Sequence[str | Path]
+) -> Parent | None:
+    """The one of this process, started when it is first needed. None for a run that is
+    to be started anew (`GLYPHOXA_STARTS`), and where it is not safe to fork.
+
+    Args:
+      words: of the command line, after the command.
+    """
+    starts = os.environ.get("GLYPHOXA_STARTS")
+    if starts == "fresh" or sys.platform != "linux":
         return None
+    if starts == "first":
+        file = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+        run = (file, *_verb(words))
+        if run not in _STARTED:
+            _STARTED.add(run)
+            return None
     if not _PARENTS:
         _PARENTS.append(Parent(environment))
     return _PARENTS[0]
+
+
+def _verb(words: Sequence[str | Path]) -> tuple[str, ...]:
+    """The words before the first that is no verb, such as ``mcp`` and ``test``; two at
+    most, so that the name of a tool may be taken for one, and costs a start more."""
+    said = itertools.takewhile(re.compile(r"(?!-)[a-z-]+").fullmatch, map(str, words))
+    return tuple(itertools.islice(said, 2))
 
 
 def close() -> None:

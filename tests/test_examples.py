@@ -112,6 +112,7 @@ COMMANDS = {
     "almanac": ("python", str(SERVERS / "almanac.py")),
     "watch": ("glyphoxa", "serve", str(ROOT / "docs" / "examples" / "custom_tool.py")),
     "songs": ("node", str(SERVERS / "songs.mjs")),
+    "purse": ("python", str(SERVERS / "purse.py"), "purses.db"),  # made by a call
 }
 TIERS = {
     "ledger.open_tab": Tier.FAST,
@@ -125,11 +126,12 @@ TIERS = {
     "watch.get_weather": Tier.FAST,
     "songs.recall_song": Tier.FAST,
     "songs.compose_song": Tier.STANDARD,
+    "purse.spend": Tier.FAST,
 }
 
 
 def test_every_example_of_a_server_is_connected() -> None:
-    used = {Path(command[-1]).name for command in COMMANDS.values()}
+    used = {Path(part).name for command in COMMANDS.values() for part in command}
     there = {path.name for path in SERVERS.iterdir() if path.suffix in (".py", ".mjs")}
     assert there <= used
 

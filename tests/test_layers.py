@@ -22,7 +22,7 @@ SOURCE = Source.of(Path(glyphoxa_trio.__file__).parent)
 ROOMS = (
     ("actors",),
     ("tools",),
-    ("config", "providers", "storage"),
+    ("config", "nats", "providers", "storage"),
     ("memory",),
     ("builtin",),
     ("host", "mcp"),
@@ -30,7 +30,9 @@ ROOMS = (
     ("recall",),
     ("runtime",),
     ("observability",),
-    ("aio", "control", "servers", "simulation", "testing"),
+    ("aio", "control", "devices", "servers", "simulation", "testing"),
+    ("discord", "livekit", "pipecat", "service"),
+    ("cluster",),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
@@ -44,6 +46,7 @@ BELOW = {
     "quiet",
     "renamed",
     "secret",
+    "tracing",
     "units",
     "worker",
     "workers",
@@ -54,9 +57,14 @@ DOORS = (
     "storage/",
     "mcp/",
     "memory/",
+    "discord/voice_channel.py",  # ends the library's wait for a socket
+    "cluster/aio.py",  # TLS of its connection
+    "nats/handshake.py",
+    "nats/link.py",
     "builtin/",
     "config/",
     "cli/",
+    "devices/files.py",
     "control/",
     "testing/",
     "process.py",
@@ -74,6 +82,10 @@ DOORS = (
     "servers/http/",
     "servers/pipes.py",
     "servers/tools_file.py",
+    "service/connections.py",
+    "service/gateway.py",
+    "service/options.py",
+    "service/pages.py",  # files of this package
     "simulation/pictures.py",
     "simulation/survey.py",  # asks real servers what they offer
 )
@@ -165,6 +177,7 @@ HEAVY = (
     "structlog",
     "prometheus_client",
     "apsw",
+    "opentelemetry",
 )
 # What a server on stdio is, from the console script to its first answer.
 SERVED = (

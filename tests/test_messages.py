@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 import glyphoxa_trio
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.config import NpcConfig
-from glyphoxa_trio.host.calibrator import Disregard, Missed, Observe
+from glyphoxa_trio.host.calibrator import (
+    Disregard,
+    MeasuredElsewhere,
+    Missed,
+    Observe,
+)
 from glyphoxa_trio.mcp import CallTool
 from glyphoxa_trio.npc.selection import Vocabulary
 from glyphoxa_trio.npc.selector import Learn
@@ -68,6 +73,9 @@ JSON = st.recursive(
     ),
     max_leaves=5,
 )
+SAMPLES = st.builds(
+    Sample, kind=st.sampled_from(SampleKind), seconds=SECONDS, at=SECONDS
+)
 # What is not made of plain fields.
 SPECIAL: Mapping[str, st.SearchStrategy[Any]] = {
     "CallTool": st.builds(
@@ -92,9 +100,11 @@ SPECIAL: Mapping[str, st.SearchStrategy[Any]] = {
     "Observe": st.builds(
         Observe,
         key=st.text(),
-        sample=st.builds(
-            Sample, kind=st.sampled_from(SampleKind), seconds=SECONDS, at=SECONDS
-        ),
+        sample=SAMPLES,
+    ),
+    "MeasuredElsewhere": st.builds(
+        MeasuredElsewhere,
+        samples=st.lists(st.tuples(st.text(max_size=3), SAMPLES)).map(tuple),
     ),
     "Learn": st.builds(
         Learn,

@@ -17,17 +17,29 @@ from .test_acceptance import ROWS
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-# Not those of other projects, which are installed below tests/peers.
+# Not those of other projects, which are installed below tests/peers and others.
 FILES = sorted(
     path
     for path in TESTS.rglob("test_*.py")
-    if not {".python", "node_modules"} & {*path.relative_to(TESTS).parts}
+    if not any(
+        x[0] == "." or x == "node_modules" for x in path.relative_to(TESTS).parts
+    )
 )
 ROOMS = sorted({path.relative_to(TESTS).parts[0] for path in FILES})
 SLOW = "pytest.mark.slow"
 
 # Each of their tests is slow: evenings are played, schemas hold the processor.
-ALL_SLOW = {"tests/mcp/test_schemas.py", "tests/newcomer/test_robot.py"}
+# Importing a framework alone takes seconds.
+ALL_SLOW = {
+    "tests/frameworks/test_alone.py",
+    "tests/frameworks/test_discord.py",
+    "tests/frameworks/test_livekit.py",
+    "tests/frameworks/test_pipecat.py",
+    "tests/frameworks/test_voices.py",
+    "tests/mcp/test_schemas.py",
+    "tests/newcomer/test_robot.py",
+    "tests/pages/test_cluster_gateway.py",
+}
 
 
 def found_in(text: str) -> Iterator[tuple[str, bool]]:

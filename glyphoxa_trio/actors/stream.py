@@ -3,6 +3,9 @@
 A slow consumer slows the producer down: `send` waits while the stream is full. `post`
 never waits, for events that must not be delayed; its caller has a limit of its own (a
 turn posts at most a few per tool call).
+
+A consumer that passes the events on, and learns later what has arrived, says so with
+`acknowledge`.
 """
 
 from __future__ import annotations
@@ -29,20 +32,21 @@ class StreamStatistics:
     sent: int
 
 
-@attrs.define(eq=False)
+# A validator makes all attributes slow to set, unless it is for new objects only.
+@attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Stream(Generic[E]):
     """Events in order, each handed out once.
 
     Args:
       capacity: the number of events that may wait before `send` does.
-      on_consumed: called with an event once its consumer asks for the next one;
-        *delivered* means that.
+      on_consumed: called with an event once its consumer asks for the next one, or
+        acknowledges it; *delivered* means that.
     """
 
     capacity: int = attrs.field(default=64, validator=attrs.validators.ge(1))
     on_consumed: Callable[[E], None] | None = None
     _events: deque[E] = attrs.field(factory=deque, init=False)
-    _handed: list[E] = attrs.field(factory=list, init=False)
+    _handed: deque[E] = attrs.field(factory=deque, init=False)
     _readers: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
@@ -52,6 +56,7 @@ class Stream(Generic[E]):
     _modest: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
+    _acknowledges: bool = attrs.field(default=False, init=False)
     _promised: int = attrs.field(default=0, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _left: bool = attrs.field(default=False, init=False)
@@ -59,6 +64,7 @@ class Stream(Generic[E]):
     _sent: int = attrs.field(default=0, init=False)
     _cancelled: str | None = attrs.field(default=None, init=False)
     _on_cancel: Callable[[str], None] | None = attrs.field(default=None, init=False)
+    _on_heard_out: Callable[[], None] | None = attrs.field(default=None, init=False)
 
     async def send(self, event: E, *, spare: int = 0, within: float = inf) -> bool:
         """Append ``event``, waiting while the stream is full; return True if appended.
@@ -130,6 +136,17 @@ class Stream(Generic[E]):
         """True if everything was consumed, or the consumer has left."""
         return self._left or not (self._events or self._handed)
 
+    def when_heard_out(self, heard_out: Callable[[], None]) -> None:
+        """Call this once everything was consumed, or the consumer has left; at once if
+        that is so already. To be set after the last event."""
+        self._on_heard_out = heard_out
+        self._tell_heard_out()
+
+    def _tell_heard_out(self) -> None:
+        if self._on_heard_out is not None and self.heard_out:
+            told, self._on_heard_out = self._on_heard_out, None
+            told()
+
     @property
     def cancelled(self) -> str | None:
         """The consumer's reason to cancel it; None if it was not cancelled."""
@@ -153,15 +170,31 @@ class Stream(Generic[E]):
         self._events.clear()
         self._unpark_writers()
         self._readers.unpark_all()
+        self._tell_heard_out()
+
+    def acknowledge(self, *events: E) -> None:
+        """Count these events as consumed; they are in the order they were handed out.
+
+        From the first call on, asking for the next event consumes nothing. An event
+        that was not handed out, or was acknowledged before, is ignored.
+        """
+        self._acknowledges = True
+        for event in events:
+            if not self._left and self._handed and self._handed[0] is event:
+                self._consume()
+
+    def _consume(self) -> None:
+        consumed = self._handed.popleft()
+        if self.on_consumed is not None:
+            self.on_consumed(consumed)
+        self._tell_heard_out()
 
     def __aiter__(self) -> Stream[E]:
         return self
 
     async def __anext__(self) -> E:
-        if self._handed:
-            consumed = self._handed.pop()
-            if self.on_consumed is not None:
-                self.on_consumed(consumed)
+        if self._handed and not self._acknowledges:
+            self._consume()
         if self._events or self._ended or self._left:
             await trio.lowlevel.checkpoint()
         while not self._events:

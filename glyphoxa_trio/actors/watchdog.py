@@ -79,6 +79,25 @@ class _Look:
     told: bool = False
 
 
+@attrs.frozen
+class _Collected:
+    """Seconds spent by the garbage collector: on the processor, and with its waiting
+    for one."""
+
+    busy: float = 0.0
+    seconds: float = 0.0
+
+    @classmethod
+    def now(cls) -> _Collected:
+        return cls(time.thread_time(), time.perf_counter())
+
+    def __add__(self, other: _Collected) -> _Collected:
+        return _Collected(self.busy + other.busy, self.seconds + other.seconds)
+
+    def __sub__(self, other: _Collected) -> _Collected:
+        return _Collected(self.busy - other.busy, self.seconds - other.seconds)
+
+
 @attrs.define(eq=False)
 class Watchdog:
     """The watchdog of one loop, made by `watchdog` in its thread. Call `enter` and
@@ -90,9 +109,9 @@ class Watchdog:
     _step: int = attrs.field(default=0, init=False)  # counts; odd while one runs
     _whose: str = attrs.field(default="", init=False)
     _began: float = attrs.field(default=0.0, init=False)  # busy, before this step
-    _collected: float = attrs.field(default=0.0, init=False)
-    _collecting: float | None = attrs.field(default=None, init=False)
-    _collected_before: float = attrs.field(default=0.0, init=False)
+    _collected: _Collected = attrs.field(factory=_Collected, init=False)
+    _collected_before: _Collected = attrs.field(factory=_Collected, init=False)
+    _collecting: _Collected | None = attrs.field(default=None, init=False)
     _look: _Look | None = attrs.field(default=None, init=False)
     _bell: threading.Event = attrs.field(factory=threading.Event, init=False)
     _thread: threading.Thread | None = attrs.field(default=None, init=False)
@@ -122,11 +141,12 @@ class Watchdog:
         if seconds < HOLD:
             return None
         collected = self._collected - self._collected_before
-        busy = max(0.0, time.thread_time() - self._began - collected)
+        busy = max(0.0, time.thread_time() - self._began - collected.busy)
         look = self._look
         if look is None or look.step != self._step - 1:
             look = None
-        asleep = 0.0 if look is None else min(look.asleep, max(0.0, seconds - busy))
+        waited = max(0.0, seconds - busy - collected.seconds)
+        asleep = 0.0 if look is None else min(look.asleep, waited)
         if busy + asleep < HOLD:
             return None
         place = "" if look is None else look.place
@@ -154,9 +174,9 @@ class Watchdog:
         if threading.get_ident() != self._loop:
             return
         if phase == "start":
-            self._collecting = time.thread_time()
+            self._collecting = _Collected.now()
         elif self._collecting is not None:
-            self._collected += time.thread_time() - self._collecting
+            self._collected += _Collected.now() - self._collecting
             self._collecting = None
 
     # These run in the second thread.
@@ -227,7 +247,7 @@ class Watchdog:
             )
 
     def _busy(self, busy: float) -> float:
-        return busy - self._began - (self._collected - self._collected_before)
+        return busy - self._began - (self._collected - self._collected_before).busy
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.runtime import RuntimeClosed
+from glyphoxa_trio.tracing import here, within
 
 from .bridge import LoopBridge, StillRunning
 from .call import BridgedCall, outlast
@@ -45,6 +46,8 @@ class ContextProxy(Generic[T]):
     _inside: bool = attrs.field(default=False, init=False)  # trio's side
     _stay: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _leaving: bool = attrs.field(default=False, init=False)
+    # The trace of the program that opens it, which its turns belong to.
+    _context: Any = attrs.field(factory=here, init=False)
     _crashed: bool = attrs.field(default=False, init=False)
 
     async def __aenter__(self) -> T:
@@ -109,7 +112,9 @@ class ContextProxy(Generic[T]):
     # On trio's side.
 
     async def _hold(self) -> None:
-        async with self._open() as resource:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(within(self._context))
+            resource = await stack.enter_async_context(self._open())
             self._inside = True
             try:
                 with self._stay:

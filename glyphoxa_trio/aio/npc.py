@@ -46,7 +46,12 @@ class Npc:
         return self.config.name
 
     def say(
-        self, text: str, *, speaker: str = "player", tier: Tier | None = None
+        self,
+        text: str,
+        *,
+        speaker: str = "player",
+        tier: Tier | None = None,
+        id: str = "",  # noqa: A002
     ) -> Turn:
         """Say something to the NPC; enter the turn to hear the answer.
 
@@ -54,17 +59,29 @@ class Npc:
           speaker: the player who speaks. The same speaker's next utterance interrupts
             the answer; another speaker's waits.
           tier: the game master's override of the tier for this utterance.
+          id: an id of the caller's, which is kept with the turn.
         """
-        return self._turn(lambda npc: npc.say(text, speaker=speaker, tier=tier))
+        return self._turn(lambda npc: npc.say(text, speaker=speaker, tier=tier, id=id))
 
-    def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
+    def speak_as(
+        self,
+        text: str,
+        *,
+        speaker: str = "DM",
+        id: str = "",  # noqa: A002
+    ) -> Turn:
         """Say ``text`` as the NPC, word for word: no model, no tools."""
-        return self._turn(lambda npc: npc.speak_as(text, speaker=speaker))
+        return self._turn(lambda npc: npc.speak_as(text, speaker=speaker, id=id))
 
-    def greet(self, *, speaker: str = "player") -> Turn:
+    def greet(
+        self,
+        *,
+        speaker: str = "player",
+        id: str = "",  # noqa: A002
+    ) -> Turn:
         """Have the NPC say its greeting, if it has one and no conversation has begun
         yet."""
-        return self._turn(lambda npc: npc.greet(speaker=speaker))
+        return self._turn(lambda npc: npc.greet(speaker=speaker, id=id))
 
     def _turn(self, say: Callable[[NativeNpc], NativeTurn]) -> Turn:
         who = self.session.npc(self.name).text

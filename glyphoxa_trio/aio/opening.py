@@ -116,10 +116,10 @@ def open_runtime(
             wait_for_servers=wait_for_servers,
             watch=watch,
             reload_on=signals,
-            on_warning=_telling(bridge, warn),
-            on_reload=_telling(bridge, on_reload),
-            on_server_event=_telling(bridge, on_server_event),
-            on_server_line=_telling(bridge, on_server_line),
+            on_warning=bridge.errands.telling(warn),
+            on_reload=bridge.errands.telling(on_reload),
+            on_server_event=bridge.errands.telling(on_server_event),
+            on_server_line=bridge.errands.telling(on_server_line),
             session_store=session_store,
             memory=memory,
             collector=collector,
@@ -137,12 +137,3 @@ def open_runtime(
         )
 
     return Block(mode, opening, hand_out)
-
-
-def _telling(
-    bridge: LoopBridge, function: Callable[..., None] | None
-) -> Callable[..., None] | None:
-    """Return a function that calls ``function`` on the loop; None for None."""
-    if function is None:
-        return None
-    return lambda *args: bridge.errands.tell(function, *args)

@@ -116,6 +116,12 @@ class ReverseCalls:
             context = self._context.copy()  # its changes stay in the copy
             self.loop.call_soon_threadsafe(function, *args, context=context)
 
+    def telling(
+        self, function: Callable[..., None] | None
+    ) -> Callable[..., None] | None:
+        """Return a function that calls ``function`` on the loop; None for None."""
+        return None if function is None else partial(self.tell, function)
+
     def let_go(self) -> None:
         """Stop waiting for coroutines that were cancelled and do not stop: the run
         ends."""

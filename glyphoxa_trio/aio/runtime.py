@@ -16,6 +16,7 @@ from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.memory.contract import Forgotten
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
 from glyphoxa_trio.npc.arguments import check_names, check_session
 from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
@@ -24,6 +25,7 @@ from glyphoxa_trio.runtime import (
     OverloadEvent,
     Reloaded,
     RuntimeClosed,
+    SessionOverview,
     SessionSnapshot,
     find_npc,
 )
@@ -95,6 +97,12 @@ class Runtime:
         """The numbers of turns and other things that wait to be written to memory, and
         of those that were lost because too many waited."""
         return self._native.memory_queue
+
+    @property
+    def memory_lag(self) -> float:
+        """The seconds for which the oldest of those that wait to be written to memory
+        has waited; 0 if nothing waits."""
+        return self._native.memory_lag
 
     @property
     def turns_running(self) -> int:
@@ -170,6 +178,30 @@ class Runtime:
     async def sessions(self) -> tuple[SessionKey, ...]:
         """Return the keys of the sessions that are open and not set aside."""
         return await self._do(lambda native: native.sessions)
+
+    async def expect_approvals(self, *, expected: bool) -> None:
+        """Say if `ApprovalNeeded` events are answered from now on, as
+        `glyphoxa_trio.Runtime.expect_approvals` does."""
+        await self._bridge.ask(
+            partial(self._native.expect_approvals, expected=expected)
+        )
+
+    async def server_lines(self, name: str) -> tuple[str, ...]:
+        """Return the last lines of a server's stderr, as
+        `glyphoxa_trio.Runtime.server_lines` does."""
+        return await self._do(lambda native: native.server_lines(name))
+
+    async def session_status(self, most: int = 100) -> tuple[SessionOverview, ...]:
+        """Return the state of sessions, as `glyphoxa_trio.Runtime.session_status`
+        does."""
+        return await self._do(lambda native: native.session_status(most))
+
+    async def campaign_of(
+        self, session: str = DEFAULT, *, tenant: str = ""
+    ) -> CampaignKey:
+        """Return the campaign of a session, as `glyphoxa_trio.Runtime.campaign_of`
+        does."""
+        return await self._do(lambda native: native.campaign_of(session, tenant=tenant))
 
     async def forget(self, player: str, *, tenant: str = "") -> Forgotten:
         """Forget a player, as `glyphoxa_trio.Runtime.forget` does."""
@@ -292,16 +324,19 @@ class Runtime:
         some."""
         return await self._do(NativeRuntime.advice)
 
-    async def reload(self, config: Config | None = None) -> Reloaded:
+    async def reload(
+        self, config: Config | None = None, *, now: bool = False
+    ) -> Reloaded:
         """Switch to another configuration: the given one, or the source read again.
 
-        Cancelling the caller does not cancel the reload.
+        With ``now`` it does not wait for a moment without turns. Cancelling the caller
+        does not cancel the reload.
 
         Raises:
           ConfigError: if the configuration cannot serve. Nothing has changed.
           RuntimeClosed: if the runtime ends meanwhile.
         """
-        return await self.run(NativeRuntime.reload, config)
+        return await self.run(NativeRuntime.reload, config, now=now)
 
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False

@@ -43,6 +43,7 @@ class Scene:
         to: str | None = None,
         tier: Tier | None = None,
         dm: bool = False,
+        id: str = "",  # noqa: A002
     ) -> SceneTurn:
         """Say something to the NPC that is addressed; enter the turn to hear the
         answer.
@@ -55,18 +56,36 @@ class Scene:
           to: the NPC to address, whatever the text says.
           tier: the game master's override of the tier for this utterance.
           dm: True if the game master speaks, who comes before the players who wait.
+          id: an id of the caller's, as in `Npc.say`.
         """
         return self._turn(
-            lambda scene: scene.say(text, speaker=speaker, to=to, tier=tier, dm=dm)
+            lambda scene: scene.say(
+                text, speaker=speaker, to=to, tier=tier, dm=dm, id=id
+            )
         )
 
-    def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
+    def speak_as(
+        self,
+        npc: str,
+        text: str,
+        *,
+        speaker: str = "DM",
+        id: str = "",  # noqa: A002
+    ) -> SceneTurn:
         """Have the NPC say ``text`` word for word: no model, no tools."""
-        return self._turn(lambda scene: scene.speak_as(npc, text, speaker=speaker))
+        return self._turn(
+            lambda scene: scene.speak_as(npc, text, speaker=speaker, id=id)
+        )
 
-    def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
+    def greet(
+        self,
+        npc: str,
+        *,
+        speaker: str = "player",
+        id: str = "",  # noqa: A002
+    ) -> SceneTurn:
         """Have the NPC say its greeting, as `Npc.greet` does."""
-        return self._turn(lambda scene: scene.greet(npc, speaker=speaker))
+        return self._turn(lambda scene: scene.greet(npc, speaker=speaker, id=id))
 
     def _turn(self, say: Callable[[NativeScene], NativeSceneTurn]) -> SceneTurn:
         names = frozenset(self.session.npc(name).text for name in self._names)

@@ -16,7 +16,7 @@ from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.renamed import renamed_method
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime import Session as NativeSession
-from glyphoxa_trio.runtime import SessionSnapshot, find_npc
+from glyphoxa_trio.runtime import SessionHold, SessionSnapshot, find_npc
 
 from .bridge import LoopBridge
 from .npc import Npc
@@ -133,6 +133,37 @@ class Session:
         """Return the session as it is now, to continue elsewhere or later
         (`Runtime.session`)."""
         return await self._ask(lambda session: session.snapshot())
+
+    async def claim(
+        self,
+        *,
+        steal_from: int | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> SessionHold:
+        """Claim the session in the store of memory and load it, before its first use.
+
+        Arguments and errors are those of `glyphoxa_trio.Session.claim`; ``on_lost`` is
+        called on the loop.
+        """
+        lost = self._bridge.errands.telling(on_lost)
+        return await self._ask(
+            lambda session: session.claim(steal_from=steal_from, on_lost=lost)
+        )
+
+    async def release(self, *, write: bool = True) -> None:
+        """End the session here, so that another process can continue it.
+
+        ``write=False`` writes nothing more, since another process has it already.
+        """
+        await self._ask(lambda session: session.release(write=write))
+
+    async def interrupt(self, *, speaker: str | None = None) -> bool:
+        """End all answers that run in the session; return False if none did.
+
+        Args:
+          speaker: end only answers to this speaker.
+        """
+        return await self._ask(lambda session: session.interrupt(speaker=speaker))
 
     async def end(self) -> None:
         """End the session: interrupt whatever runs or waits in it.

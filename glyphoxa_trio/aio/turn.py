@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import partial
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import attrs
 
 from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
 from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc import TurnDone, TurnEvent
+from glyphoxa_trio.tracing import here, within
 
 from .bridge import LoopBridge
 from .call_order import QueuePosition
@@ -34,10 +35,13 @@ class _TurnProxy(Generic[N]):
     _to: Hashable
     done: TurnDone | None = attrs.field(default=None, init=False)
     _delivered: str = attrs.field(default="", init=False)
+    _unplayed: float = attrs.field(default=0.0, init=False)
     _entered: bool = attrs.field(default=False, init=False)
     _native: N | None = attrs.field(default=None, init=False)
     _place: QueuePosition = attrs.field(init=False)
     _events: IteratorProxy[TurnEvent] = attrs.field(init=False)
+    _context: Any = attrs.field(factory=here, init=False)  # the speaker's trace
+    _only: tuple[type[TurnEvent], ...] = attrs.field(default=(TurnEvent,), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._events = IteratorProxy(self._bridge)
@@ -92,6 +96,47 @@ class _TurnProxy(Generic[N]):
         """
         self._bridge.post(partial(self._played, ms))
 
+    def heard(self, text: str, *, over: bool = False) -> None:
+        """Report the beginning of the answer that was heard, where another program
+        speaks its sentences.
+
+        From the first report on, only that counts as delivered, so report "" before you
+        ask for the first event. It is compared by the number of its words. Reports
+        count after the turn has ended, too. Never waits.
+
+        Args:
+          over: True if no more of the answer will be heard.
+        """
+        self._bridge.post(partial(self._heard, text, over))
+
+    @property
+    def unplayed(self) -> float:
+        """Milliseconds of audio still to be played, if playback is reported; an
+        estimate if words are (`heard`)."""
+        return self._unplayed
+
+    def acknowledge(self, *events: TurnEvent) -> None:
+        """Report events that have arrived, where this program only passes them on.
+
+        Events are acknowledged in their order. From the first call on, only what was
+        acknowledged counts as delivered, so call it without events before the first
+        one. Never waits.
+        """
+        self._bridge.post(partial(self._acknowledge, events))
+
+    def interrupt(self, reason: str) -> None:
+        """Interrupt the NPC; the last events of the turn are still to come. Never
+        waits."""
+        self._bridge.post(partial(self._interrupt, reason))
+
+    def only(self, *kinds: type[TurnEvent]) -> None:
+        """Leave out the events of other kinds, from the next one on.
+
+        They count as heard, and do not cross to this loop, which takes time of it: a
+        `TextDelta` comes with every piece that a model writes. Never waits.
+        """
+        self._only = kinds
+
     def __aiter__(self) -> Self:
         return self
 
@@ -126,7 +171,8 @@ class _TurnProxy(Generic[N]):
 
     async def _enter(self) -> None:
         async with self._place:
-            native = self._say()
+            with within(self._context):
+                native = self._say()
             await native.__aenter__()
             self._native = native
 
@@ -139,7 +185,10 @@ class _TurnProxy(Generic[N]):
         if self._native is None:
             return END
         try:
-            return await anext(self._native, END)
+            async for event in self._native:
+                if isinstance(event, self._only):
+                    return event
+            return END
         finally:
             self._note(self._native)
 
@@ -155,8 +204,23 @@ class _TurnProxy(Generic[N]):
             self._native.played(ms)
             self._note(self._native)
 
+    def _heard(self, text: str, over: bool) -> None:
+        if self._native is not None:
+            self._native.heard(text, over=over)
+            self._note(self._native)
+
+    def _acknowledge(self, events: tuple[TurnEvent, ...]) -> None:
+        if self._native is not None:
+            self._native.acknowledge(*events)
+            self._note(self._native)
+
+    def _interrupt(self, reason: str) -> None:
+        if self._native is not None:
+            self._native.interrupt(reason)
+
     def _note(self, native: N) -> None:
         self._delivered, self.done = native.delivered, native.done
+        self._unplayed = native.unplayed
 
 
 @attrs.define(eq=False)

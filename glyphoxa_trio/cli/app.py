@@ -17,13 +17,29 @@ from glyphoxa_trio.servers.builtin import SHELF
 from glyphoxa_trio.tools.tier import Tier
 
 from .application import Commands
-from .common import BAD_INPUT, INTERRUPTED, Model
+from .cluster import cluster_app
+from .common import BAD_INPUT, INTERRUPTED
 from .consent import Yes
+from .discord_options import serve_on_discord
 from .mcp import mcp_app
 from .measurements import measurements_app
 from .memory import memory_app
+from .model_options import BaseUrl, ModelName, chosen_model
 from .proofs import Config, proofs
+from .service_options import (
+    AllowHost,
+    AllowOrigin,
+    BehindProxy,
+    HttpAddress,
+    ProbesAddress,
+    RateLimit,
+    TlsCertificate,
+    TlsKey,
+    TokenFile,
+    checked_options,
+)
 from .sessions import sessions_app
+from .talk_options import talk
 
 app = Commands(
     name="glyphoxa",
@@ -37,39 +53,9 @@ app = Commands(
     pretty_exceptions_enable=False,
 )
 
-ModelName = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        envvar="GLYPHOXA_MODEL",
-        help="Speak with this model and no other, instead of those configured: of the"
-        " configured server, of a known one (with Ollama: ollama:llama3.2), or of an"
-        " OpenAI-compatible one at --base-url. A key, if it needs one, is read from"
-        " GLYPHOXA_API_KEY, or from the server's own variable, such as OPENAI_API_KEY.",
-        show_default=False,
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        envvar=["GLYPHOXA_BASE_URL", "OPENAI_BASE_URL"],
-        help="Where the OpenAI-compatible server is, up to and including /v1.",
-        show_default=False,
-    ),
-]
 Npc = Annotated[
     str, typer.Argument(help="The NPC's name, or the beginning of it.", metavar="NPC")
 ]
-
-
-def _model(context: typer.Context, name: str | None, base_url: str | None) -> Model:
-    source = context.get_parameter_source("base_url")
-    if name is None and source is not None and source.name == "COMMANDLINE":
-        raise typer.BadParameter(
-            "says where the model of --model is: give both", param_hint="--base-url"
-        )
-    return Model(name, base_url)
 
 
 def _tier(text: str | None) -> Tier | None:
@@ -192,7 +178,7 @@ def demo(
     from .play import play as run
     from .starter import tavern
 
-    chosen = _model(context, model, base_url)
+    chosen = chosen_model(context, model, base_url)
     raise typer.Exit(run(tavern(), chosen, history=history))
 
 
@@ -234,16 +220,53 @@ def schema() -> None:
 @app.command()
 def play(
     context: typer.Context,
-    config: Config,
+    config: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG",
+            help="A configuration: YAML, TOML or JSON. With --cluster, the NPCs to"
+            " talk to, by the beginnings of their names; none is all.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 typer needs it
     model: ModelName = None,
     base_url: BaseUrl = None,
     log_json: LogJson = None,
     watch: Watch = False,
     metrics: MetricsPort = None,
     record: Record = None,
-    session: SessionFile = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on with the conversation that is kept in this file, and keep it"
+            " there after each answer. What was said is in it. With --cluster, the"
+            " name of a session.",
+            show_default=False,
+        ),
+    ] = None,
     stand_in: StandIn = False,
     history: History = True,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Talk to the NPCs of the workers at this server of NATS"
+            " (docs/cluster.md): nats://HOST:PORT, or tls://.",
+            show_default=False,
+        ),
+    ] = None,
+    deployment: Annotated[
+        str, typer.Option(metavar="NAME", help="With --cluster: that of the workers.")
+    ] = "default",
+    tenant: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --cluster: the owner of the session.",
+            show_default=False,
+        ),
+    ] = "",
     _yes: Yes = False,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
@@ -253,22 +276,97 @@ def play(
     Ctrl-C interrupts the NPC, the second leaves. Lines can be piped in, too:
     echo "roll 2d6+3 for me" | glyphoxa play npcs.yaml
     """
+    chosen = chosen_model(context, model, base_url)
+    if cluster is not None:
+        here_only = ("model", "log_json", "watch", "metrics", "record", "stand_in")
+        _refuse_options(context, *here_only)
+        from .cluster import check_libraries
+
+        check_libraries("glyphoxa play --cluster")
+        from .play_cluster import play_in_cluster
+
+        raise typer.Exit(
+            play_in_cluster(
+                cluster,
+                config,
+                deployment=deployment,
+                tenant=tenant,
+                session=session or "default",
+            )
+        )
+    if len(config) != 1:
+        raise typer.BadParameter("give one configuration", context, param_hint="CONFIG")
     from .play import play as run
 
-    chosen = _model(context, model, base_url)
     raise typer.Exit(
         run(
-            config,
+            Path(config[0]),
             chosen,
             log=log_json,
             watch=watch,
             metrics=metrics,
             record=record,
-            session=session,
+            session=None if session is None else Path(session),
             stand_in=stand_in,
             history=history,
         )
     )
+
+
+def _refuse_options(context: typer.Context, *names: str) -> None:
+    """Refuse what only a runtime in this process can do."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                "is for the process that has the NPCs",
+                param_hint=f"--{name.replace('_', '-')}",
+            )
+
+
+app.command()(talk)
+app.command(name="discord")(serve_on_discord)
+
+
+@app.command(name="run")
+def run_service(
+    context: typer.Context,
+    config: Config,
+    http: HttpAddress = "127.0.0.1:8080",
+    token_file: TokenFile = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    behind_proxy: BehindProxy = False,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    rate_limit: RateLimit = None,
+    probes: ProbesAddress = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    log_json: LogJson = None,
+    watch: Watch = False,
+    _yes: Yes = False,
+) -> None:
+    """Serve the NPCs of CONFIG to other programs, by WebSocket and HTTP.
+
+    Game servers, browsers and bots speak with them at ws://HOST:PORT/ws, as
+    docs/service.md says. SIGTERM lets turns finish for five seconds.
+    """
+    from .run import serve_runtime
+
+    chosen = chosen_model(context, model, base_url)
+    options = checked_options(
+        http=http,
+        token_file=token_file,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        behind_proxy=behind_proxy,
+        allow_hosts=allow_host or (),
+        allow_origins=allow_origin or (),
+        rate=rate_limit,
+        probes=probes,
+    )
+    raise typer.Exit(serve_runtime(config, chosen, options, log=log_json, watch=watch))
 
 
 @app.command()
@@ -301,7 +399,7 @@ def ask(
     """
     from .ask import ask as run
 
-    chosen = _model(context, model, base_url)
+    chosen = chosen_model(context, model, base_url)
     raise typer.Exit(
         run(
             config,
@@ -550,6 +648,7 @@ app.add_typer(proofs)
 app.add_typer(measurements_app)
 app.add_typer(memory_app)
 app.add_typer(sessions_app)
+app.add_typer(cluster_app)
 app.add_typer(mcp_app)
 app.add_typer(serve_app)
 

@@ -16,6 +16,7 @@ from glyphoxa_trio.npc import (
     TextDelta,
     TurnEnd,
 )
+from glyphoxa_trio.npc.event_json import event_json
 from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
@@ -24,7 +25,7 @@ from .console import Flow, wide_console
 from .kept import KeptSession
 from .logs import open_logs
 from .recorded import clock_for, open_record
-from .render import event_json, fan_out_line, on_screen
+from .render import fan_out_line, on_screen
 
 
 def ask(
@@ -94,7 +95,7 @@ def ask(
             done = turn.done
             return 0 if done is not None and done.end is TurnEnd.COMPLETED else 1
 
-    return run(main, path, model, clock=clock_for(record))
+    return run(main, path, model, clock=clock_for(record), traced=True)
 
 
 def _out(text: str) -> None:

@@ -14,6 +14,7 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.memory import OFF
+from glyphoxa_trio.control.tools_view import absences, advice_on_tiers, view_of_tools
 from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import CatalogueEntry, Probed
 from glyphoxa_trio.mcp import ServerState
@@ -24,14 +25,7 @@ from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
 from .measuring import announce, keys_of, unnamed
 from .render import on_screen
-from .tools import (
-    absences,
-    advice_on_tiers,
-    show_absences,
-    show_advice,
-    show_tools,
-    view_of_tools,
-)
+from .tools import show_absences, show_advice, show_tools
 
 _ENDING: Final = 2.0  # seconds for a server that was lost to have ended
 _LOOK: Final = 0.02  # seconds between two looks at whether it has

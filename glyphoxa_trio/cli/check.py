@@ -11,6 +11,7 @@ from rich.console import Console
 
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.config.memory import OFF
+from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
@@ -21,7 +22,7 @@ from glyphoxa_trio.tools.usability import Usability
 from .common import WAIT, Model, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
-from .render import ms_or_none, reach_in_words
+from .render import reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
 

@@ -22,6 +22,23 @@ TEXT               for the NPC that it names, else for the one you talk to
 /approve TOOL [yes]  a tool that is held back because its server changed it
 /quit              leave; so does Ctrl-C, twice"""
 
+# What needs no runtime in this process.
+_FROM_AFAR: Final = frozenset(
+    ("npc", "who", "why", "dm", "elevate", "as", "mute", "puppet", "scene", "quit")
+)
+
+
+def help_from_afar() -> str:
+    """Return the lines of `HELP` about what can be done where the NPCs are elsewhere,
+    and one more."""
+    lines = [
+        line
+        for line in HELP.splitlines()
+        if not line.startswith("/") or line[1:].split()[0] in _FROM_AFAR
+    ]
+    where = "/where             the worker that has this session"
+    return "\n".join([*lines[:-1], where, lines[-1]])
+
 
 def usage(verb: str) -> str:
     """The line of `HELP` about this command; "" if there is none."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.npc import Npc, Scene, SceneStatistics
-from glyphoxa_trio.runtime import Runtime, Session, UnknownNpc
+from glyphoxa_trio.npc import SceneStatistics
+from glyphoxa_trio.runtime import UnknownNpc
 from glyphoxa_trio.tools.tier import Tier
 
 from .screen import Screen
@@ -18,13 +18,48 @@ OFF: Final = "off"
 TIERS: Final = tuple(map(str, Tier))
 
 
+class KnownNpc(Protocol):
+    """The name and the tier of an NPC."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def budget_tier(self) -> Tier: ...
+
+
+class DirectedNpc(Protocol):
+    """An NPC, here or at a worker."""
+
+    @property
+    def name(self) -> str: ...
+    async def elevate(self, tier: Tier, *, seconds: float) -> None: ...
+
+
+class DirectedScene(Protocol):
+    """A scene, here or at a worker."""
+
+    async def mute(self, npc: str) -> str: ...
+    async def unmute(self, npc: str) -> str: ...
+    async def puppet(self, npc: str | None) -> str | None: ...
+    async def tell(self, *context: str) -> None: ...
+    async def look(self) -> SceneStatistics: ...
+
+
 @attrs.frozen
 class Directing:
-    """Each command takes its words as they were typed, and says what came of it."""
+    """Each command takes its words as they were typed, and says what came of it.
 
-    runtime: Runtime
-    session: Session
-    scene: Scene
+    Args:
+      find: returns the NPC of a name, or of the beginning of one, or raises
+        `UnknownNpc`.
+      npcs: returns all of them.
+      context: returns what the scene is to begin with.
+    """
+
+    find: Callable[[str], DirectedNpc]
+    npcs: Callable[[], Sequence[KnownNpc]]
+    context: Callable[[], Sequence[str]]
+    scene: DirectedScene
     screen: Screen
 
     async def mute(self, words: Sequence[str], *, muted: bool) -> None:
@@ -51,7 +86,7 @@ class Directing:
             await self.scene.tell(text)
             self.screen.quiet(f"every NPC knows: {text}")
 
-    async def elevate(self, words: Sequence[str], here: Npc) -> None:
+    async def elevate(self, words: Sequence[str], here: DirectedNpc) -> None:
         """``NPC? TIER SECONDS?``: by default the NPC that is talked to, for a
         minute."""
         tiers = [word.casefold() in TIERS for word in words]
@@ -65,7 +100,7 @@ class Directing:
         if seconds is None or len(rest) > 1:
             self.screen.refuse(f"{' '.join(rest)!r} is not a number of seconds")
             return
-        npc = self.session.npc(" ".join(words[:at])) if at else here
+        npc = self.find(" ".join(words[:at])) if at else here
         await npc.elevate(tier, seconds=seconds)
         self.screen.quiet(f"{npc.name} may go to {tier} for {seconds:g} s")
 
@@ -76,26 +111,26 @@ class Directing:
           UnknownNpc: if it begins with none.
         """
         typed = " ".join(words)
-        for npc in self.runtime.npcs:
+        for npc in self.npcs():
             if typed.casefold().startswith(f"{npc.name.casefold()} "):
                 return npc.name, typed[len(npc.name) + 1 :]
         error: GlyphoxaError | None = None
         for at in range(1, len(words)):
             try:
-                return self.session.npc(" ".join(words[:at])).name, " ".join(words[at:])
+                return self.find(" ".join(words[:at])).name, " ".join(words[at:])
             except UnknownNpc as unknown:
                 error = error or unknown
         assert error is not None
         raise error
 
-    async def show(self, here: Npc) -> None:
+    async def show(self, here: DirectedNpc) -> None:
         """Show the NPCs of the scene, and how each is."""
         look = await self.scene.look()
-        for npc in self.runtime.npcs:
+        for npc in self.npcs():
             mark = "→" if npc.name == here.name else " "
             notes = "".join(f", {note}" for note in _notes(npc.name, look))
             self.screen.plain(f"{mark} {npc.name} ({npc.budget_tier}{notes})")
-        for line in look.context or self.runtime.config.scene.context:
+        for line in look.context or self.context():
             self.screen.quiet(f"  the scene: {line}")
 
 

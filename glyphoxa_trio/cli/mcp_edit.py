@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from glyphoxa_trio.config import ConfigError, discreet, load_mcp_json, parse
+from glyphoxa_trio.config import ConfigError
 from glyphoxa_trio.config.edit import add_server, remove_server
-from glyphoxa_trio.config.mcp_json import (
-    MCP_JSON,
-    SERVERS,
-    home_of_mcp_json,
-    parse_mcp_json,
+from glyphoxa_trio.config.mcp_json import home_of_mcp_json
+from glyphoxa_trio.config.server_entries import (
+    agree_to,
+    new_entry,
+    plain_secrets,
+    refuse_configured,
 )
-from glyphoxa_trio.config.seen import Seen
 
 from .common import complain, warn
-from .mcp_list import servers_in
 from .render import on_screen
-
-
-class _AnyVariable(Mapping[str, str]):
-    """The environment, and in it every variable that a server may be given later.
-
-    Its stand-in makes sense as a whole address and as a part of one.
-    """
-
-    def __getitem__(self, name: str) -> str:
-        return os.environ.get(name) or "http://set-later"
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(os.environ)
-
-    def __len__(self) -> int:
-        return len(os.environ)
 
 
 def add(
@@ -59,13 +38,13 @@ def add(
         command, url = _reached_by(command, url, transport, scope)
         entry = _entry(name, command, url=url, headers=headers, env=env)
         path = home_of_mcp_json(_folder(config))
-        _not_in(config, name)
+        refuse_configured(config, name)
         add_server(path, name, entry, replace=replace)
         _agree_to(path, name)
     except ConfigError as error:
         return complain(error)
     print(on_screen(f"{name} is in {path}"))  # noqa: T201 a command speaks
-    for place in _plain_secrets(entry):
+    for place in plain_secrets(entry):
         print(  # noqa: T201
             f"{place} is in that file as you wrote it; ${{VAR}} keeps a secret out",
             file=sys.stderr,
@@ -75,9 +54,8 @@ def add(
 
 def _agree_to(path: Path, name: str) -> None:
     """Note that the server may be started: the user who adds it agrees to that."""
-    added = load_mcp_json(path, env=_AnyVariable(), only=name)
     try:
-        Seen().add(added.entries)
+        agree_to(path, name)
     except OSError as error:
         warn(f"your agreement to start it could not be kept: {error}")
 
@@ -89,7 +67,7 @@ def remove(name: str, *, config: Path | None) -> int:
         try:
             remove_server(path, name)
         except ConfigError:
-            _not_in(config, name)  # says more
+            refuse_configured(config, name)  # says more
             raise
     except ConfigError as error:
         return complain(error)
@@ -153,11 +131,7 @@ def _entry(
     Raises:
       ConfigError: with everything that it would not take.
     """
-    entry: dict[str, Any] = {}
-    if command:
-        entry |= {"command": command[0], "args": list(command[1:])}
-    if url is not None:
-        entry |= {"type": "http", "url": url}
+    given: dict[str, dict[str, str]] = {"env": {}, "headers": {}}
     problems: list[str] = []
     for key, mark, pairs in (("env", "=", env), ("headers", ":", headers)):
         for pair in pairs:
@@ -167,58 +141,11 @@ def _entry(
                 # Not shown: it may be a secret without its name.
                 problems.append(f"--{option} wants NAME{mark}VALUE")
                 continue
-            entry.setdefault(key, {})[field.strip()] = (
-                value if key == "env" else value.strip()
-            )
+            given[key][field.strip()] = value if key == "env" else value.strip()
     if not command and url is None:
         problems.append(
             "give the server's --url, or the command that starts it behind a --"
         )
-    else:
-        shared = parse_mcp_json(
-            {SERVERS: {name: entry}}, source=Path.cwd() / MCP_JSON, env=_AnyVariable()
-        )
-        problems += [left.why for left in shared.left_out] or _contradictions(entry)
     if problems:
         raise ConfigError(*problems)
-    return entry
-
-
-def _contradictions(entry: Mapping[str, Any]) -> list[str]:
-    """Problems of an entry that a ``.mcp.json`` may have without being refused.
-
-    In a file that belongs to other programs, keys that mean nothing are ignored; a
-    person who types them is told.
-    """
-    ours = {key: value for key, value in entry.items() if key != "type"}
-    if "command" in ours:
-        ours["command"] = [ours["command"]]
-    data = {"mcp": {"servers": {"it": ours}}}
-    try:
-        parse(data, source=Path.cwd() / MCP_JSON, env=_AnyVariable())
-    except ConfigError as error:
-        return [what.partition(" @ ")[0] for what in error.problems]
-    return []
-
-
-def _not_in(config: Path | None, name: str) -> None:
-    """Raises ConfigError if the configuration has a server of that name itself."""
-    if config is not None and name in {x.name for x in servers_in(config)}:
-        raise ConfigError(
-            f"{name!r} is in {config.name}, which goes first; edit it there"
-        )
-
-
-def _plain_secrets(entry: Mapping[str, Any]) -> list[str]:
-    """Yield the places where something that looks like a secret stands in plain
-    text."""
-    url = entry.get("url", "")
-    return [
-        *(["url"] if url and discreet.HIDDEN in discreet.address(url) else []),
-        *(
-            f"{key}.{name}"
-            for key in ("env", "headers")
-            for name, value in entry.get(key, {}).items()
-            if discreet.names_secret(name) and discreet.HIDDEN in discreet.value(value)
-        ),
-    ]
+    return new_entry(name, command=command, url=url, **given)

@@ -156,7 +156,8 @@ def review_facts(
     For scripts: --accept 12 --reject 13 --secret 14. Exit status: 0 done, 2 there is no
     such fact, and nothing was decided.
     """
-    from .memory_review import FactVerdict
+    from glyphoxa_trio.control.fact_review import FactVerdict
+
     from .memory_review import review as run
 
     raise typer.Exit(
@@ -244,8 +245,9 @@ def import_world(
         typer.Option(
             "--json",
             help="One JSON object: campaign, tenant, dry_run; numbers in entities,"
-            " entities_new, entities_changed, relationships, facts, facts_new; skipped"
-            " (each with where, why). Of an export of a memory also lines and"
+            " entities_new, entities_changed, relationships, facts, facts_new,"
+            " facts_removed; skipped (each with where, why), removed (each with id,"
+            " text, by). Of an export of a memory also lines and"
             " evenings.",
         ),
     ] = False,
@@ -255,7 +257,8 @@ def import_world(
     Foundry VTT journals and actors, the archive of a Roll20 campaign, the campaign
     server's documents or its file, a campaign file of your own (docs/memory.md), or an
     export of `memory export`. All files are imported, or none. Importing them again
-    changes nothing. Exit status: 0 imported, also if items were skipped; 2 nothing was.
+    changes nothing; facts that a file no longer has are removed. Exit status: 0
+    imported, also if items were skipped; 2 nothing was.
     """
     from glyphoxa_trio.memory.importing import ImportKind
 

@@ -20,6 +20,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.importing.archiving import archived
 from glyphoxa_trio.memory.visibility import GAME_MASTER
+from glyphoxa_trio.runtime.forgotten_elsewhere import EVERY
 from glyphoxa_trio.tools.naming import nearest
 
 from .choosing import somebody_is_there
@@ -42,13 +43,6 @@ def export(
     async def main(memory: Memory, config: Config) -> int:
         key = await one_campaign(memory, config, campaign, tenant)
         found = await archived(memory, key)
-        if found.incomplete:
-            names = ", ".join(found.incomplete[:10])
-            say(
-                wide_console(stderr=True),
-                f"glyphoxa: warning: relationships between these may be missing, since"
-                f" each has more than 200: {names}",
-            )
         await write_json(found.as_json(), output)
         if output is not None:
             told = (
@@ -154,8 +148,9 @@ def forget(where: str, player: str, *, tenant: str, yes: bool, as_json: bool) ->
         for session, holder in held:
             say(
                 console,
-                f"the session {session} is open in {holder}, which may still know what"
-                " was said: end it, then forget again",
+                f"the session {session} is open in {holder}: if it has words of the"
+                f" player, that process ends it within {EVERY:.0f} seconds, and removes"
+                " what was written meanwhile",
             )
         say(console, "backups and exports still have it: remove those yourself", "dim")
         return 0 if found else 1

@@ -21,15 +21,16 @@ from glyphoxa_trio.memory.importing import (
     Skipped,
 )
 from glyphoxa_trio.memory.importing.archive import Archive, archive_of
-from glyphoxa_trio.memory.importing.archiving import ALL, all_facts, restore
+from glyphoxa_trio.memory.importing.archiving import restore
 from glyphoxa_trio.memory.importing.files import (
     MEMORY_FORMAT,
     content_of,
     files_in,
     read_file,
 )
-from glyphoxa_trio.memory.knowledge import Entity
-from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
+from glyphoxa_trio.memory.importing.putting import put
+from glyphoxa_trio.memory.knowledge import Fact
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import StorageError
 
 from .console import say, say_json, wide_console
@@ -40,6 +41,10 @@ from .memory_store import DEFAULT, with_memory
 MOST_ARCHIVE: Final = 1024 * 1024 * 1024  # bytes of an export of a memory
 _HEAD: Final = 200  # bytes in which an export names its format
 _MOST_SHOWN: Final = 40  # skipped items
+_REMOVED: Final = (
+    Column("no longer known", whole=False),
+    Column("not in", whole=False),
+)
 _COLUMNS: Final = (Column("not imported", whole=False), Column("why", whole=False))
 
 
@@ -51,6 +56,7 @@ class _Outcome:
     counts: Mapping[str, int]
     skipped: Sequence[Skipped]
     dry: bool
+    removed: Sequence[Fact] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +65,10 @@ class _Outcome:
             "dry_run": self.dry,
             **self.counts,
             "skipped": [attrs.asdict(x) for x in self.skipped],
+            "removed": [
+                {"id": x.id, "text": x.text, "by": x.provenance.by}
+                for x in self.removed
+            ],
         }
 
 
@@ -83,7 +93,14 @@ def import_files(
         if isinstance(found, Archive):
             outcome = await _restored(memory, key, found, dry_run)
         else:
-            outcome = await _put(memory, key, found, dry_run)
+            report = await put(memory, key, found, dry_run=dry_run)
+            outcome = _Outcome(
+                campaign=key,
+                counts=report.counts,
+                skipped=report.skipped,
+                removed=report.removed,
+                dry=dry_run,
+            )
         if as_json:
             say_json(outcome.as_json())
         else:
@@ -154,47 +171,6 @@ def documents_in(path: Path) -> Iterator[Mapping[str, Any]]:
         raise ImportRefused(str(error)) from None
 
 
-async def _put(
-    memory: Memory, key: CampaignKey, drafts: Drafts, dry_run: bool
-) -> _Outcome:
-    existing = await memory.graph.entities(key, GAME_MASTER, limit=ALL)
-    imported = drafts.imported(existing)
-    before = {x.id: x for x in existing}
-    new = sum(x.id not in before for x in imported.entities)
-    same = sum(_is_same(x, before.get(x.id)) for x in imported.entities)
-    known = await all_facts(memory, key)
-    if dry_run:
-        texts = {(x.text, x.reach) for x in known}
-        facts = sum((x.text, x.reach) not in texts for x in imported.facts)
-    else:
-        ids = await memory.graph.put(
-            key,
-            entities=imported.entities,
-            relationships=imported.relationships,
-            facts=imported.facts,
-        )
-        facts = len(set(ids) - {x.id for x in known})
-    return _Outcome(
-        campaign=key,
-        counts={
-            "entities": len(imported.entities),
-            "entities_new": new,
-            "entities_changed": len(imported.entities) - new - same,
-            "relationships": len(imported.relationships),
-            "facts": len(imported.facts),
-            "facts_new": facts,
-        },
-        skipped=imported.skipped,
-        dry=dry_run,
-    )
-
-
-def _is_same(new: Entity, before: Entity | None) -> bool:
-    return before is not None and attrs.evolve(new, provenance=before.provenance) == (
-        before
-    )
-
-
 async def _restored(
     memory: Memory, key: CampaignKey, archive: Archive, dry_run: bool
 ) -> _Outcome:
@@ -230,14 +206,19 @@ def _counted(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{number} {words}{f' ({told})' if told else ''}"
 
 
+def _show(columns: tuple[Column, ...], rows: Sequence[list[str]]) -> None:
+    console = wide_console()
+    show_grid(console, Grid(columns=columns, rows=rows[:_MOST_SHOWN]))
+    if (more := len(rows) - _MOST_SHOWN) > 0:
+        say(console, f"and {more} more: --json lists all", "dim")
+
+
 def _report(outcome: _Outcome) -> None:
     console = wide_console()
     counts = ", ".join(_counted(outcome.counts))
     verb = "would be imported" if outcome.dry else "imported"
     say(console, f"{verb} into the campaign {outcome.campaign}: {counts}")
+    if outcome.removed:
+        _show(_REMOVED, [[x.text, x.provenance.by] for x in outcome.removed])
     if outcome.skipped:
-        shown = outcome.skipped[:_MOST_SHOWN]
-        rows = [[x.where, x.why] for x in shown]
-        show_grid(console, Grid(columns=_COLUMNS, rows=rows))
-        if more := len(outcome.skipped) - len(shown):
-            say(console, f"and {more} more: --json lists all", "dim")
+        _show(_COLUMNS, [[x.where, x.why] for x in outcome.skipped])

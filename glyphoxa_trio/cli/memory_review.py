@@ -4,39 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final
 
-import attrs
-
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.control.fact_review import (
+    FactVerdict,
+    decide,
+    known_to,
+    source_of,
+    waits,
+)
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.importing.archiving import all_facts
-from glyphoxa_trio.memory.knowledge import Fact, Standing
-from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
+from glyphoxa_trio.memory.knowledge import Fact
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 
 from .choosing import somebody_is_there
 from .console import say, say_json, wide_console
 from .grids import Column, Grid
 from .grids import show as show_grid
-from .memory_show import day, known_to, source_of, waits
+from .memory_show import day
 from .memory_store import campaigns_of, one_campaign, unknown, with_memory
 from .render import on_screen
 from .terminal import InputLines
-
-
-class FactVerdict(StrEnum):
-    """The decision of the game master about a fact.
-
-    ``SECRET``: it is true, and no NPC knows it until it is revealed.
-    """
-
-    ACCEPT = "accept"
-    REJECT = "reject"
-    SECRET = "secret"
-
 
 _COLUMNS: Final = (
     Column("id", right=True),
@@ -108,29 +100,6 @@ def review(
         return 0
 
     return with_memory(where, main)
-
-
-async def decide(
-    memory: Memory, campaign: CampaignKey, fact: Fact, verdict: FactVerdict
-) -> None:
-    """Keep the decision about a fact.
-
-    Raises:
-      UnknownItem: the fact was removed meanwhile.
-    """
-    if verdict is FactVerdict.REJECT:
-        await memory.graph.judge(campaign, fact.id, Standing.REJECTED, confirmed=True)
-        return
-    if verdict is FactVerdict.SECRET:
-        secret = attrs.evolve(
-            fact,
-            standing=Standing.ACCEPTED,
-            reach=Reach(topics=fact.reach.topics, secret=True),
-            provenance=attrs.evolve(fact.provenance, confirmed=True),
-        )
-        await memory.graph.put(campaign, facts=[secret])
-        return
-    await memory.graph.judge(campaign, fact.id, Standing.ACCEPTED, confirmed=True)
 
 
 async def _ask(memory: Memory, queue: Iterable[tuple[CampaignKey, Fact]]) -> int:

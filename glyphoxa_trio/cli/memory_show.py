@@ -10,11 +10,12 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.control.fact_review import known_to, source_of, waits
 from glyphoxa_trio.extras import ExtraMissing
 from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.importing.archiving import ALL, all_facts
-from glyphoxa_trio.memory.knowledge import Basis, Entity, Fact, Standing
-from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
+from glyphoxa_trio.memory.knowledge import Entity, Fact, Standing
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.recall.embedding import embedder_of
 
 from .console import say, say_json, wide_console
@@ -44,22 +45,6 @@ _BESIDE: Final = ("", "-wal", "-shm")
 def day(at: float) -> str:
     """Return the date and time of a moment, in this machine's zone; "" of none."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
-
-
-def known_to(reach: Reach) -> str:
-    """Return in words who may know something."""
-    if reach.npcs is None:
-        who = "no NPC" if reach.secret else "all"
-    else:
-        who = ", ".join(sorted(reach.npcs)) or "no NPC"
-    about = f" about {', '.join(sorted(reach.topics))}" if reach.topics else ""
-    return f"{who}{about}{' (secret)' if reach.secret else ''}"
-
-
-def waits(fact: Fact) -> bool:
-    """Return True if a fact waits for the game master's word."""
-    claimed = fact.standing is Standing.CLAIMED and not fact.provenance.confirmed
-    return fact.standing is Standing.QUEUED or claimed
 
 
 @attrs.frozen(kw_only=True)
@@ -248,16 +233,3 @@ def search(
         return 0
 
     return with_memory(where, main)
-
-
-def source_of(fact: Fact) -> str:
-    """Return in words how a fact is known."""
-    source = fact.provenance
-    words = {
-        Basis.AUTHORED: "written" + (f" in {source.by}" if source.by else ""),
-        Basis.STATED: "said" + (f" to {source.by}" if source.by else ""),
-        Basis.INFERRED: "inferred",
-        Basis.CLAIMED: f"{source.by or source.player or 'a player'} says so",
-    }[source.basis]
-    sure = "" if source.confidence == 1 else f", {source.confidence:.0%} sure"
-    return f"{words}{sure}"

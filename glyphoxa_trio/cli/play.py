@@ -84,8 +84,8 @@ def play(
             trio.from_thread.run_sync(screen.aside, f"! {text}")
 
         mind = StandIn()
-        async with interrupts(table.interrupt):
-            with table.scope:
+        async with interrupts(table.talk.interrupt):
+            with table.talk.scope:
                 async with (
                     open_stand_in(config if stand_in else None, mind) as s2s,
                     open_logs(log, config, screen.warn) as logs,
@@ -128,9 +128,9 @@ def play(
                             screen.quiet(told)
                         await settle_approvals(runtime, screen)
                         await table.sit(runtime, kept.begin(runtime), path)
-        return INTERRUPTED if table.left_by_signal else 0
+        return INTERRUPTED if table.talk.left_by_signal else 0
 
-    return run(main, path, model, clock=clock_for(record))
+    return run(main, path, model, clock=clock_for(record), traced=True)
 
 
 def _edited(config: Config, table: PlayTable, *, history: bool) -> EditedLines | None:

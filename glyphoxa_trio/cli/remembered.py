@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import UnknownTool
 from glyphoxa_trio.runtime.assembly import measurements_of, settings_of
@@ -28,7 +29,7 @@ from .common import Model, run
 from .console import say, say_json, wide_console
 from .grids import HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import milliseconds_in_words, ms_or_none, time_or_dash
+from .render import milliseconds_in_words, time_or_dash
 
 T = TypeVar("T")
 

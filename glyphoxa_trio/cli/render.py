@@ -1,18 +1,11 @@
-"""Events and tables as people and programs read them: pure, no terminal.
-
-Above 300 lines: how each thing is put into words is read in one place.
-"""
+"""Events and tables as people and programs read them: pure, no terminal."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, IntEnum
 from typing import Any, Final
 
-import attrs
-
+from glyphoxa_trio.control.tools_view import health
 from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.npc import (
@@ -30,33 +23,13 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     UsageReported,
 )
-from glyphoxa_trio.npc.identity import without_default
 from glyphoxa_trio.tools.characters import harmless
 from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
-from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import badge
 from glyphoxa_trio.tools.usability import Usability, Use
-from glyphoxa_trio.units import in_ms, milliseconds
-
-# Seconds inside; at this edge they become whole milliseconds, and say so.
-_SECONDS: Final = frozenset(
-    {
-        "budget",
-        "audio_time",
-        "elapsed",
-        "expires",
-        "remaining",
-        "model",
-        "tools",
-        "total",
-        "first_text",
-        "head_start",
-        "wasted",
-    }
-)
-
+from glyphoxa_trio.units import in_ms
 
 _LONGEST: Final = 160  # characters of a foreign text in one quiet line
 
@@ -256,11 +229,6 @@ def time_or_dash(value: float | None) -> str:
     return "–" if value is None else in_ms(value)  # noqa: RUF001
 
 
-def ms_or_none(value: float | None) -> float | None:
-    """Return seconds as milliseconds with a decimal, for JSON."""
-    return None if value is None else round(value * 1000, 1)
-
-
 def _measured(value: float | None, estimate: Estimate) -> str:
     if value is None:
         return time_or_dash(None)
@@ -270,61 +238,11 @@ def _measured(value: float | None, estimate: Estimate) -> str:
     return f"{in_ms(value)}{few}"
 
 
-def health(listing: CatalogueEntry, estimate: Estimate) -> str:
-    """Return ``good``, or the fault of a tool."""
-    if listing.availability != "ready":
-        return str(listing.availability)
-    return f"degraded: {estimate.degraded}" if estimate.degraded else "good"
-
-
-def hidden_because(no: Refusal | None) -> str:
-    """Why a tool is not shown and what would change it; empty if it is shown."""
-    if no is None:
-        return ""
-    return f"{no.text}; {no.remedy}" if no.remedy else no.text
-
-
 def reach_in_words(judged: Sequence[Usability]) -> str:
     """Say how many of the tools that an NPC is granted it can use."""
     asked = sum(x.use is Use.ASKED for x in judged)
     told = f", {asked} of them after an approval" if asked else ""
     return f"can use {sum(x.usable for x in judged)} of {len(judged)} tools{told}"
-
-
-def event_json(event: TurnEvent) -> str:
-    """An event as one line of JSON: its class as ``event``, seconds as ``_ms``."""
-    plain = without_default(_plain(event))
-    return json.dumps({"event": type(event).__name__, **plain})
-
-
-def _plain(value: Any) -> Any:
-    if attrs.has(type(value)):
-        return {
-            (f"{name}_ms" if name in _SECONDS and _is_time(item) else name): (
-                milliseconds(item)
-                if name in _SECONDS and _is_time(item)
-                else _plain(item)
-            )
-            for name in (field.name for field in attrs.fields(type(value)))
-            if (item := getattr(value, name)) is not None
-        }
-    match value:
-        case IntEnum():
-            return str(value)
-        case Enum():
-            return value.value
-        case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_plain(item) for item in value]
-        case bytes():
-            return b64encode(value).decode()
-        case _:
-            return value
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, float)
 
 
 def _used(event: UsageReported) -> str:

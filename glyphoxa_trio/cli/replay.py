@@ -11,6 +11,7 @@ import attrs
 from rich.console import Console
 
 from glyphoxa_trio.config import Config, ConfigError, admitted, load_config
+from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.observability.recording.format import (
     Line,
@@ -25,7 +26,7 @@ from .common import complain
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import cut, ms_or_none
+from .render import cut
 
 _COLUMNS: Final = (
     Column("at"),

@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.control.fact_review import known_to
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.entries import Evening, SessionRow
@@ -20,7 +21,7 @@ from .console import say, say_json, wide_console
 from .grids import GOOD, Cell, Column, Grid
 from .grids import show as show_grid
 from .memory_export import write_json
-from .memory_show import day, known_to
+from .memory_show import day
 from .memory_store import session_of, with_memory
 
 _SESSIONS: Final = (

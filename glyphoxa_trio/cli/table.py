@@ -5,7 +5,6 @@ Above 300 lines, because all that a line may mean stands in one place.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -20,16 +19,9 @@ from glyphoxa_trio.control import status_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import (
-    FanOutDone,
-    FellBack,
-    Filler,
-    ModelFailed,
-    ModelSwitched,
     Npc,
     Scene,
     SceneTurn,
-    TextDelta,
-    TurnEnd,
     TurnEvent,
 )
 from glyphoxa_trio.runtime import Runtime, Session
@@ -38,11 +30,9 @@ from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .commands import HELP, usage
-from .common import end_for_sure
 from .completing import Completable
 from .directing import Directing
 from .render import (
-    fan_out_line,
     mcp_lines,
     reach_in_words,
     server_lines,
@@ -50,6 +40,7 @@ from .render import (
 )
 from .screen import Screen
 from .tools import show_absences, show_tools
+from .turn_display import TurnDisplay, addressed
 
 # For so many seconds after the first question, questions wait for servers that start.
 # A turn alone waits for less, and without the servers its question would be wasted.
@@ -68,42 +59,25 @@ class PlayTable:
 
     screen: Screen
     keep: Callable[[], Awaitable[None]]
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    left_by_signal: bool = attrs.field(default=False, init=False)
+    talk: TurnDisplay = attrs.field(init=False)
     _npc: Npc = attrs.field(init=False)  # whom the player talks to
     _runtime: Runtime = attrs.field(init=False)
     _session: Session = attrs.field(init=False)
     _scene: Scene = attrs.field(init=False)
     _directing: Directing = attrs.field(init=False)
-    _turn: trio.CancelScope | None = attrs.field(default=None, init=False)
     _events: list[TurnEvent] = attrs.field(factory=list, init=False)
     _override: Tier | None = attrs.field(default=None, init=False)
-    _warned: bool = attrs.field(default=False, init=False)
     _greeted: set[str] = attrs.field(factory=set, init=False)
     _patient_until: float | None = attrs.field(default=None, init=False)
     _looked_at: dict[str, str] = attrs.field(factory=dict, init=False)
 
-    def interrupt(self, number: int) -> None:
-        """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
-        if self.left_by_signal:
-            end_for_sure(0.0)
-        elif self._warned or number != signal.SIGINT:
-            self.left_by_signal = True
-            self.scope.cancel("the player left")
-            end_for_sure()
-        else:
-            self._warned = True
-            self.screen.drop_typed()
-            if self._turn is not None:
-                self._turn.cancel("Ctrl-C")
-            else:
-                self.screen.aside("(Ctrl-C again to leave)")
+    def __attrs_post_init__(self) -> None:
+        self.talk = TurnDisplay(self.screen)
 
     async def sit(self, runtime: Runtime, session: Session, path: Path) -> None:
         """Read lines and answer them until there are no more."""
-        self._runtime, self._session = runtime, session
-        self._scene = session.scene()
-        self._directing = Directing(runtime, session, self._scene, self.screen)
+        self._runtime = runtime
+        self._talk_in(session)
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
         await self._greet()
@@ -111,18 +85,35 @@ class PlayTable:
             line = await self.screen.next_line(self._npc.name)
             if line is None:
                 return
-            if (
-                self.screen.interactive
-            ):  # a line from a pipe is no answer to the warning
-                self._warned = False
+            self.talk.line_came()
             if not line:
                 continue
             try:
                 if line in ("/quit", "/exit", "/q"):
                     return
+                if self._session.ended:
+                    await self._begin_again()
                 await self._take(line)
             except GlyphoxaError as error:
                 self.screen.refuse(str(error))
+
+    def _talk_in(self, session: Session) -> None:
+        self._session, self._scene = session, session.scene()
+        self._directing = Directing(
+            session.npc,
+            lambda: self._runtime.npcs,
+            lambda: self._runtime.config.scene.context,
+            self._scene,
+            self.screen,
+        )
+
+    async def _begin_again(self) -> None:
+        """Go on in another session: somebody has ended this one, for example with
+        ``glyphoxa memory forget``."""
+        self.screen.quiet("the conversation was ended; another one begins")
+        before = self._session
+        self._talk_in(self._runtime.session(before.id, tenant=before.tenant or None))
+        await self._address(self._npc.name, greet=False)
 
     def vocabulary(self) -> Completable:
         """Return the names and tools that completion knows now."""
@@ -168,7 +159,7 @@ class PlayTable:
 
     async def _take(self, line: str) -> None:
         if line.startswith("@"):
-            name, text = self._addressed(line[1:])
+            name, text = addressed([x.name for x in self._runtime.npcs], line[1:])
             await self._address(name)
             if text:
                 await self._say(text, to=self._npc.name)
@@ -176,16 +167,6 @@ class PlayTable:
             await self._command(*line[1:].split())
         else:
             await self._say(line)
-
-    def _addressed(self, text: str) -> tuple[str, str]:
-        """Split what follows an @ into a name, which may have spaces, and the rest."""
-        folded = text.casefold()
-        for npc in sorted(self._runtime.npcs, key=lambda npc: -len(npc.name)):
-            rest = text[len(npc.name) :]
-            if folded.startswith(npc.name.casefold()) and rest[:1] in ("", *" ,:"):
-                return npc.name, rest.lstrip(" ,:")
-        name, _, rest = text.partition(" ")
-        return name.rstrip(",:"), rest.strip()
 
     async def _command(self, verb: str = "", *words: str) -> None:
         screen = self.screen
@@ -322,37 +303,11 @@ class PlayTable:
             await self._runtime.wait_ready(within=left)
 
     async def _listen(self, turn: SceneTurn, *, keep: bool = True) -> None:
-        screen, events = self.screen, list[TurnEvent]()
+        events = list[TurnEvent]()
         if keep:
             self._events = events
-        with trio.CancelScope() as scope:
-            self._turn = scope
-            try:
-                async with turn:
-                    async for event in turn:
-                        events.append(event)
-                        self._show(event)
-            finally:
-                self._turn = None
-                screen.pause()
-                with trio.move_on_after(_KEEPING, shield=True):
-                    await self.keep()
-        if scope.cancelled_caught:
-            screen.quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
-
-    def _show(self, event: TurnEvent) -> None:
-        match event:
-            case TextDelta(text=piece):
-                self.screen.speak(event.npc, piece)
-            case Filler(text=text):
-                self.screen.quiet(f"… {text}")
-            case FanOutDone():
-                self.screen.quiet(f"· {fan_out_line(event)}")
-            case ModelFailed(kind=kind, detail=detail):
-                self.screen.quiet(f"! the model failed: {kind}: {detail}")
-            case ModelSwitched(model=model, reason=reason):
-                self.screen.quiet(f"· {model} answers: {reason}")
-            case FellBack(reason=reason):
-                self.screen.quiet(f"· nothing to say ({reason}), so:")
-            case _:
-                pass
+        try:
+            await self.talk.listen(turn, events)
+        finally:
+            with trio.move_on_after(_KEEPING, shield=True):
+                await self.keep()

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import attrs
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.hedging import a_share
 from glyphoxa_trio.tools.tier import Tier
 
 from .fields import NotEmpty, Unit, above_zero, not_empty, not_negative
@@ -128,7 +129,7 @@ class _SchemaBuilder:
                     required.append(name)
                 elif (default := _default(key.field)) is not None:
                     schema = {**schema, "default": default}
-            if may_be_bare(key.kind):
+            if may_be_bare(key.kind) and name not in required:
                 schema = _any_of(schema, _NOTHING)
             note = self.descriptions.get((kind, name))
             properties[name] = {"description": note, **schema} if note else schema
@@ -203,6 +204,8 @@ def _bounded(schema: Schema, validator: Any) -> Schema:
     for one in _validators(validator):
         if one is above_zero:
             bounds = {"exclusiveMinimum": 0}
+        elif one is a_share:
+            bounds = {"exclusiveMinimum": 0, "maximum": 1}
         elif one is not_negative:
             bounds = {"minimum": 0}
         elif one is not_empty:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -52,26 +53,120 @@ class VoiceConfig:
 
 class SynthesisProvider(StrEnum):
     ESPEAK = "espeak"
+    OPENAI_SPEECH = "openai_speech"
+    WYOMING = "wyoming"
+    ELEVENLABS = "elevenlabs"
 
 
 class RecognitionProvider(StrEnum):
     POCKETSPHINX = "pocketsphinx"
     TRANSCRIPTIONS = "transcriptions"
+    WYOMING = "wyoming"
+    DEEPGRAM = "deepgram"
+
+
+# Vendors whose address is known, and who want a key there.
+_CLOUD: Final = (SynthesisProvider.ELEVENLABS, RecognitionProvider.DEEPGRAM)
+# The keys that a provider cannot do without; the others need none.
+_NEEDS: Final[Mapping[StrEnum, tuple[str, ...]]] = {
+    SynthesisProvider.OPENAI_SPEECH: ("model", "base_url", "voice"),
+    SynthesisProvider.WYOMING: ("base_url",),
+    SynthesisProvider.ELEVENLABS: ("voice",),
+    RecognitionProvider.TRANSCRIPTIONS: ("model", "base_url"),
+    RecognitionProvider.WYOMING: ("base_url",),
+}
+
+
+def _usable_rate(_: Any, __: attrs.Attribute[Any], value: int) -> None:
+    if not 8_000 <= value <= 48_000:
+        raise ValueError("must be 8000 to 48000")
+
+
+def _speech_address(_: Any, of: attrs.Attribute[Any], value: str) -> None:
+    if not value.startswith("tcp://"):
+        web_address(_, of, value)
+        return
+    try:
+        parts = urlsplit(value)
+        legal = bool(parts.hostname and parts.port) and parts.path in ("", "/")
+        legal = legal and "@" not in value  # it is shown
+    except ValueError:
+        legal = False
+    if not legal or any(c.isspace() or not c.isprintable() for c in value):
+        raise ValueError("must be an address such as tcp://127.0.0.1:10200")
+
+
+def _check_needs(config: SynthesizerConfig | RecognizerConfig) -> None:
+    """Check that a provider has what it needs.
+
+    Raises:
+      ConfigError: with all that is missing.
+    """
+    provider, address = config.provider, config.base_url
+    if provider is None:
+        return
+    problems = [
+        f"{provider} needs {key}"
+        for key in _NEEDS.get(provider, ())
+        if not getattr(config, key)
+    ]
+    if provider in _CLOUD and not (address or config.api_key):
+        problems.append(f"{provider} needs api_key")
+    wyoming = provider in (SynthesisProvider.WYOMING, RecognitionProvider.WYOMING)
+    if address and address.startswith("tcp://") is not wyoming:
+        scheme = "tcp://HOST:PORT" if wyoming else "http:// or https://"
+        problems.append(f"base_url of {provider} must be {scheme}")
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _complete(_: Any, __: Any, others: tuple[Any, ...]) -> None:
+    for at, other in enumerate(others):
+        if getattr(other, "provider", other) is None:
+            raise ValueError(f"[{at}] needs provider")
 
 
 @attrs.frozen(kw_only=True)
-class SynthesisConfig:
-    """The synthesizer of NPCs that are not ``s2s``."""
+class SynthesizerConfig:
+    """One synthesizer.
+
+    ``voice`` is that of NPCs that name none. ``rate_hz`` is the rate of raw audio that
+    a server sends without saying it. ``timeout`` is from a sentence to its first audio.
+
+    Raises:
+      ConfigError: if the provider lacks a setting that it needs.
+    """
 
     provider: SynthesisProvider | None = None
+    model: str | None = None
+    base_url: str | None = attrs.field(
+        default=None, validator=if_given(_speech_address)
+    )
+    api_key: Secret | None = None
+    voice: Text | None = None
+    rate_hz: int | None = attrs.field(default=None, validator=if_given(_usable_rate))
+    timeout: InMs = attrs.field(default=5.0, validator=above_zero)
+
+    def __attrs_post_init__(self) -> None:
+        _check_needs(self)
 
 
 @attrs.frozen(kw_only=True)
-class RecognitionConfig:
-    """The recognizer of players for NPCs that are not ``s2s``.
+class SynthesisConfig(SynthesizerConfig):
+    """The synthesizer of NPCs that are not ``s2s``, and in order those that say a
+    sentence when it cannot."""
+
+    fallbacks: tuple[SynthesizerConfig, ...] = attrs.field(
+        default=(), validator=_complete
+    )
+
+
+@attrs.frozen(kw_only=True)
+class RecognizerConfig:
+    """One recognizer.
 
     ``phrases`` are what players are likely to say: for ``pocketsphinx`` all that it
-    understands then, for ``transcriptions`` a hint. ``timeout`` is for one utterance.
+    understands then, for others a hint. ``timeout`` is for one utterance.
 
     Raises:
       ConfigError: if the provider lacks a setting that it needs.
@@ -79,16 +174,25 @@ class RecognitionConfig:
 
     provider: RecognitionProvider | None = None
     model: str | None = None
-    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    base_url: str | None = attrs.field(
+        default=None, validator=if_given(_speech_address)
+    )
     api_key: Secret | None = None
     phrases: tuple[Text, ...] = ()
     timeout: InMs = attrs.field(default=15.0, validator=above_zero)
 
     def __attrs_post_init__(self) -> None:
-        if self.provider is RecognitionProvider.TRANSCRIPTIONS:
-            missing = [key for key in ("model", "base_url") if not getattr(self, key)]
-            if missing:
-                raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
+        _check_needs(self)
+
+
+@attrs.frozen(kw_only=True)
+class RecognitionConfig(RecognizerConfig):
+    """The recognizer of players for NPCs that are not ``s2s``, and in order those
+    that hear an utterance when it cannot."""
+
+    fallbacks: tuple[RecognizerConfig, ...] = attrs.field(
+        default=(), validator=_complete
+    )
 
 
 @attrs.frozen(kw_only=True)

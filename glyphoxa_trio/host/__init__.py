@@ -10,10 +10,12 @@ from glyphoxa_trio.renamed import renamed
 
 from .approvals import Approvals, ApprovalStore, ChangedAgain
 from .calibrator import PROBES, Probed, Sampled
+from .calls_for_others import CallForOthers
 from .catalogue import Catalogue, CatalogueEntry, Snapshot, UnknownTool
+from .elsewhere import AnswerElsewhere, CallSharer
 from .executor import Caller, RunsCalls
 from .history import HistoryFile, HistoryStatistics, SampleHistory
-from .host import HostStatistics, ToolHost, open_host
+from .host import BreakerOpened, GroupWritten, HostStatistics, ToolHost, open_host
 from .measurements import CalibratorSettings
 from .search import LoadedTools, VisibleTools, showing
 from .speculative_calls import SpeculativeCalls, SpeculativeCallStatistics
@@ -21,13 +23,18 @@ from .stalls import ToolStalled
 
 __all__ = [
     "PROBES",
+    "AnswerElsewhere",
     "ApprovalStore",
     "Approvals",
+    "BreakerOpened",
     "CalibratorSettings",
+    "CallForOthers",
+    "CallSharer",
     "Caller",
     "Catalogue",
     "CatalogueEntry",
     "ChangedAgain",
+    "GroupWritten",
     "HistoryFile",
     "HistoryStatistics",
     "HostStatistics",

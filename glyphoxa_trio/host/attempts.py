@@ -31,9 +31,11 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.window import Sample, SampleKind
+from glyphoxa_trio.tracing import here
 from glyphoxa_trio.units import in_ms
 
 from .catalogue import CatalogueEntry
+from .elsewhere import AnswerElsewhere, CallSharer
 from .stalls import Stalls
 from .timing import Timing
 
@@ -108,12 +110,31 @@ class Attempt:
     no_second: bool = attrs.field(default=False, init=False)  # no hedging budget left
     _reckoned: bool = attrs.field(default=False, init=False)  # counted as won or lost
     task: SharedTask[Any] = attrs.field(init=False)
+    # The trace of the call that it was started for.
+    context: Any = attrs.field(factory=here, init=False)
     # Its tool was hidden, and is shown again for this one call.
     is_trial: bool = attrs.field(default=False, init=False)
     # Its tool was refused for blocking the loop, and is allowed for this one call.
     is_loop_trial: bool = attrs.field(default=False, init=False)
     # A write has ended since it began, so later callers must not get its result.
     outdated: bool = attrs.field(default=False, init=False)
+    # Another process is asked to make the call, or has made it.
+    elsewhere: bool = attrs.field(default=False, init=False)
+    _began_late: bool = attrs.field(default=False, init=False)
+    # Seconds for which its result may be cached at most.
+    valid_for: float = attrs.field(default=math.inf, init=False)
+
+    def ask_elsewhere(self) -> None:
+        """Let another process make the call."""
+        self.elsewhere = True
+
+    def answered_elsewhere(self, valid_for: float) -> None:
+        """Note how long the other process's result may be cached."""
+        self.valid_for = valid_for
+
+    def begin_here(self, timing: Timing) -> None:
+        """Make the call here after all, later than it was asked for."""
+        self.elsewhere, self._began_late, self.timing = False, True, timing
 
     def hedge_with(self, second: Attempt) -> None:
         """Let ``second`` answer for this attempt too."""
@@ -161,6 +182,9 @@ class Attempts:
       health_anew: called with a tool whose breaker has closed.
       trial_began: called when a hidden tool that is shown for a trial is called.
       trial_said_nothing: called when such a call has ended and left no sample.
+      opened: called with a tool whose breaker has opened, unless each session has a
+        connection of its own to its server.
+      wrote_to: called with a group whose cached results were dropped for a write.
     """
 
     _tasks: SharedTasks
@@ -170,6 +194,8 @@ class Attempts:
     _trial_began: Callable[[str], None] = lambda key: None
     _trial_said_nothing: Callable[[str], None] = lambda key: None
     stalls: Stalls = attrs.field(factory=Stalls)
+    _opened: Callable[[str], None] = lambda key: None
+    _wrote_to: Callable[[str], None] = lambda group: None
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     # By server; by server and session, where each session has its own connection.
     _lives: dict[str | tuple[str, Whose], Life] = attrs.field(factory=dict, init=False)
@@ -177,6 +203,7 @@ class Attempts:
     # Attempts that were started speculatively, for a turn that may take them.
     _speculative: set[Attempt] = attrs.field(factory=set, init=False)
     _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
+    _sharer: CallSharer | None = attrs.field(default=None, init=False)
     # Tools with a cancelled write, which may still write until its task has stopped.
     _cut_writes: dict[str, CatalogueEntry] = attrs.field(factory=dict, init=False)
 
@@ -243,6 +270,10 @@ class Attempts:
         for place in [x for x in self._lives if x[1:] == (whose,)]:
             del self._lives[place]
 
+    def share_with(self, sharer: CallSharer | None) -> None:
+        """Ask this sharer before a call whose result would be cached is made here."""
+        self._sharer = sharer
+
     def start(
         self,
         listing: CatalogueEntry,
@@ -253,10 +284,12 @@ class Attempts:
         signature: int = 0,
         seat: trio.Semaphore | None = None,
         instead_of: Attempt | None = None,
+        own: bool = False,
     ) -> Attempt:
-        """Start the handler.
+        """Start the handler, or have another process run it.
 
         Args:
+          own: no other process is asked.
           seat: a permit acquired from `seat`; it is released when the call has ended.
           instead_of: a call of another tool that this one may answer. Its latency and
             health sample still belongs to its own tool.
@@ -269,6 +302,9 @@ class Attempts:
         whose = context.tenant, context.session
         life = self._life_of(listing, whose)
         breaker = life.breaker(listing.key)
+        sharer = None
+        if not own and cache_key is not None and instead_of is None and seat is None:
+            sharer = self._sharer_of(listing, cache_key, context, breaker)
         ticket = breaker.begin(now)
         if ticket is None:
             why = self.obstacle(listing, whose)
@@ -284,10 +320,20 @@ class Attempts:
             seat,
             instead_of,
         )
+        on_result = partial(self._on_result, attempt)
         try:
-            attempt.task = self.launch(
-                listing, arguments, context, timing, partial(self._on_result, attempt)
-            )
+            if sharer is None or cache_key is None:
+                attempt.task = self.launch(
+                    listing, arguments, context, timing, on_result
+                )
+            else:
+                attempt.ask_elsewhere()
+                ask = partial(sharer.ask, listing, cache_key, context)
+                attempt.task = self._tasks.start(
+                    *(listing.key, self._elsewhere_first, attempt, ask),
+                    *(arguments, context),
+                    on_result=on_result,
+                )
         except TooManyFlights as error:
             breaker.release(ticket, now)
             raise ToolUnavailable(str(error)) from None
@@ -298,6 +344,42 @@ class Attempts:
             self._trial_began(listing.key)
         attempt.is_loop_trial = self.stalls.begun(listing.key)
         return attempt
+
+    def _sharer_of(
+        self,
+        listing: CatalogueEntry,
+        key: CacheKey,
+        context: CallContext,
+        breaker: Breaker,
+    ) -> CallSharer | None:
+        """Return the way to another process that is to make the call, if there is one.
+
+        A call that is to show if the tool works is made here.
+        """
+        sharer = self._sharer
+        if sharer is None or breaker.state is not BreakerState.CLOSED:
+            return None
+        return sharer if sharer.shares(listing, key, context) else None
+
+    async def _elsewhere_first(
+        self,
+        attempt: Attempt,
+        ask: Callable[[], Awaitable[AnswerElsewhere | None]],
+        arguments: dict[str, Any],
+        context: CallContext,
+    ) -> Any:
+        """Return the answer of another process or, without one, that of the tool."""
+        answer = await ask()
+        if answer is not None:
+            attempt.answered_elsewhere(answer.valid_for)
+            return answer.result
+        tool = attempt.listing.tool
+        timing = Timing(self._lag, self.stalls, tool)
+        attempt.begin_here(timing)
+        context = context.telling(timing.sent)
+        if tool.remote:
+            return await cast("Awaitable[Any]", tool.handler(arguments, context))
+        return await timing.run(tool.handler, arguments, context)
 
     def start_speculative(self, attempt: Attempt) -> None:
         """Note that a later turn may take this attempt, and track what outdates it."""
@@ -401,10 +483,23 @@ class Attempts:
 
     def wrote(self, listing: CatalogueEntry) -> None:
         """Note the end of a call: a write outdates the cached reads of its group."""
-        definition = listing.definition
-        if definition.side_effects:
-            self.cache.drop_group(definition.group)
-            self._join_no_more(lambda other: other.definition.group == definition.group)
+        if listing.definition.side_effects:
+            self.written(listing.definition.group)
+            self._wrote_to(listing.definition.group)
+
+    def written(self, group: str | None) -> None:
+        """Outdate the reads of a group, or with None all reads."""
+        if group is None:
+            self.cache.drop_all()
+        else:
+            self.cache.drop_group(group)
+        self._join_no_more(lambda x: group in (None, x.definition.group))
+
+    def suspect(self, listing: CatalogueEntry) -> None:
+        """Open the tool's breaker at its next failure, since it failed elsewhere."""
+        if not listing.tool.per_session:
+            breaker = self._life_of(listing, NOBODYS).breaker(listing.key)
+            breaker.suspect(trio.current_time())
 
     def _on_result(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
         """Handle a task that ended by itself, before its waiters get the result."""
@@ -428,7 +523,7 @@ class Attempts:
                 attempt.cache_key,
                 answer,
                 group=attempt.listing.definition.group,
-                ttl=attempt.listing.definition.cacheable,
+                ttl=min(attempt.listing.definition.cacheable, attempt.valid_for),
                 now=trio.current_time(),
                 epoch=epoch,
             )
@@ -463,6 +558,10 @@ class Attempts:
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
         """Record an attempt's one sample: at its own end, or when all have left it."""
         now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
+        if attempt.elsewhere:  # it says nothing of the tool here
+            kind = None
+        elif attempt._began_late and kind is SampleKind.TIMEOUT:
+            kind = SampleKind.CENSORED  # it had less time than its limit
         seconds: float | None
         whole: float | None = None
         if kind is SampleKind.TIMEOUT and attempt.listing.tool.remote:
@@ -487,12 +586,17 @@ class Attempts:
             self._observe(key, Sample(kind, seconds, now, arguments=attempt.signature))
         if kind is None and attempt.is_trial:
             self._trial_said_nothing(key)
+        breaker = attempt._life.breaker(key)
         if kind is None or kind is SampleKind.CENSORED:
-            attempt._life.breaker(key).release(attempt._ticket, now)
-        elif attempt._life.breaker(key).record(
-            attempt._ticket, ok=kind in (SampleKind.OK, SampleKind.TOOL_ERROR), now=now
-        ):
+            breaker.release(attempt._ticket, now)
+            return
+        was_open = breaker.state is BreakerState.OPEN
+        ok = kind in (SampleKind.OK, SampleKind.TOOL_ERROR)
+        if breaker.record(attempt._ticket, ok=ok, now=now):
             self._health_anew(key)
+        opens = not was_open and breaker.state is BreakerState.OPEN
+        if opens and not attempt.listing.tool.per_session:
+            self._opened(key)
 
     def probe_ended(self, listing: CatalogueEntry) -> None:
         """Note the end of a call that measures the tool."""

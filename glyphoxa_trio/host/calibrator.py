@@ -91,6 +91,13 @@ class TrialSaidNothing(Request["Calibrator", None]):
 
 
 @attrs.frozen
+class MeasuredElsewhere(Request["Calibrator", None]):
+    """Message: other processes have called tools, which run in the same place here."""
+
+    samples: tuple[tuple[str, Sample], ...]
+
+
+@attrs.frozen
 class Reckon(Request["Calibrator", None]):
     """Message: these tools are new, or back; estimate them from known measurements."""
 
@@ -206,6 +213,8 @@ class Calibrator:
                         self._tried(key)
                     case TrialSaidNothing(key):
                         self._said_nothing(key)
+                    case MeasuredElsewhere(samples):
+                        self._learn(samples)
                     case Reckon(keys):
                         for key in keys:
                             self._publish(key)
@@ -235,6 +244,16 @@ class Calibrator:
             self._measurements.record(listing.definition, sample)
             self._publish(key)
             self._tell(Sampled(key, sample))  # 0.4 µs without a listener
+
+    def _learn(self, samples: Iterable[tuple[str, Sample]]) -> None:
+        touched: dict[str, None] = {}
+        for key, sample in samples:
+            listing = self._catalogue.current.by_key.get(key)
+            if listing is not None:
+                self._measurements.learn(listing.definition, sample)
+                touched[key] = None
+        for key in touched:
+            self._publish(key)
 
     def _disregard(self, late: Disregard) -> None:
         self._late = late

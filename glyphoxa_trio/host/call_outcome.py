@@ -1,6 +1,7 @@
 """Pending calls, and the `Outcome` that follows from each way a call can end.
 
-Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds.
+Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds. Above 300 lines,
+because all ways in which a call can end are read together.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from glyphoxa_trio.tools.outcome import (
     ToolResult,
 )
 from glyphoxa_trio.tools.speech import present
+from glyphoxa_trio.tracing import NO_SPAN, Span
 from glyphoxa_trio.units import in_ms
 
 from .catalogue import CatalogueEntry
@@ -66,8 +68,13 @@ class PendingCall:
     seat: Any = None
     reader: Callable[[], str | None] = _nobody
     settled: bool = False
+    span: Span = NO_SPAN
     failed: outcome.Maybe[Any] | None = None
     answered_by: str | None = None
+
+    def trace(self, span: Span) -> None:
+        """Set the span of the call, which ends when the call does."""
+        self.span = span
 
     def resolve(self, listing: CatalogueEntry | None) -> None:
         """Set the tool that the call names, or None if there is none."""

@@ -26,8 +26,20 @@ from glyphoxa_trio.actors import FanOut
 from glyphoxa_trio.tools.arguments import InvalidArguments, canonical
 from glyphoxa_trio.tools.cache import CacheKey, CacheStatistics
 from glyphoxa_trio.tools.consent import Purpose, unasked
-from glyphoxa_trio.tools.definition import CallContext, OnInterrupt, ToolUnavailable
-from glyphoxa_trio.tools.gate import Candidate, Grant, Reason, Refusal, refusal
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    OnInterrupt,
+    SessionClaim,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.gate import (
+    EVERYTHING,
+    Candidate,
+    Grant,
+    Reason,
+    Refusal,
+    refusal,
+)
 from glyphoxa_trio.tools.naming import READ_RESOURCE, nearest
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.readmission import TURN
@@ -39,6 +51,7 @@ from . import call_outcome
 from .approvals import Approvals
 from .attempts import NOBODYS, Attempt, Attempts, Whose
 from .call_outcome import PendingCall
+from .call_spans import call_ended, call_span
 from .catalogue import Catalogue, CatalogueEntry
 from .hedged_call import HedgedCall
 from .hedging import Hedging, HedgingStatistics
@@ -53,6 +66,11 @@ LONGEST_FLIGHT = 30.0
 _A_MOMENT = 1.0
 
 _NO_MORE_CALLS = "no more calls are made in this turn"
+_NOT_WRITTEN = (
+    "{} may change something, and it cannot be written down now that it is called;"
+    " it was not called"
+)
+
 _STILL_WORKING = (
     "the same call was made before and is still working, or you do not have its"
     " result yet, so it is not made again"
@@ -68,6 +86,7 @@ class Caller:
     """The NPC on whose behalf calls run, and the limits of its turn.
 
     Args:
+      epoch: that of the session's claim; 0 if it has none.
       still: returns what remains of ``grant`` and ``tier`` when a call starts, which
         may be long after the fan-out began; None is all of it.
       max_calls: the number of calls of one response that are run.
@@ -81,6 +100,7 @@ class Caller:
         after its start; a call that is expected to outlast the turn is not waited for
         at all. With None only calls that may write go on, of tools on trial.
       approved: ids of the calls that an approver said yes to.
+      may_write: False refuses every call that may have side effects.
       showing: the tools that the model of this round can see; None is all.
       ahead: calls of this response that were started before the turn.
       on_start: called with the index of a call that passed the gate and starts.
@@ -97,10 +117,12 @@ class Caller:
     npc: str = ""
     session: str = ""
     tenant: str = ""
+    epoch: int = 0
     max_calls: int = 16
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     approved: frozenset[str] = frozenset()
+    may_write: bool = True
     longest: float | None = None
     showing: VisibleTools | None = None
     ahead: SpeculativeCalls | None = None
@@ -108,6 +130,11 @@ class Caller:
     on_outcome: Callable[[int, Outcome], None] | None = None
     on_left: Callable[[ToolCall, str], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
+
+    @property
+    def claim(self) -> SessionClaim | None:
+        """The claim of its session."""
+        return SessionClaim.of(self.tenant, self.session, self.epoch)
 
     @property
     def whose(self) -> Whose:
@@ -195,6 +222,11 @@ class Executor:
             (x, self._candidate(x, NOBODYS)) for x in self._catalogue.current.listings
         ]
 
+    def refusal(self, listing: CatalogueEntry, remaining: float) -> Refusal | None:
+        """Return why the tool cannot be called now by any caller."""
+        candidate = self._candidate(listing, NOBODYS)
+        return refusal(candidate, EVERYTHING, tier=Tier.DEEP, remaining=remaining)
+
     async def fan_out(
         self,
         calls: Sequence[ToolCall],
@@ -229,6 +261,8 @@ class Executor:
 
         def settle(pending_call: PendingCall, end: Outcome) -> None:
             pending_call.settle()
+            if not pending_call.goes_on:
+                call_ended(pending_call.span, end)
             outcomes[pending_call.index] = end
             self._outcomes[end.status] += 1
             if end.effect is Effect.UNKNOWN and pending_call.listing is not None:
@@ -286,6 +320,15 @@ class Executor:
                 turn.over()
 
         turns = self._write_turns(pending_calls, caller)
+        for pending_call in pending_calls:
+            pending_call.trace(
+                call_span(
+                    pending_call.call,
+                    pending_call.listing,
+                    tier=str(caller.tier),
+                    budget=remaining,
+                )
+            )
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
             # All calls that wait for no other call are admitted here, in call order and
@@ -367,6 +410,7 @@ class Executor:
                 call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
+                claim=caller.claim,
             )
             seat = self._attempts.seat(listing)
             if seat is not None:
@@ -437,6 +481,8 @@ class Executor:
             if (listing.key, pending_call.arguments) in caller.unknown_effects:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
             attempt = None if caller.ahead is None else caller.ahead.find(pending_call)
+            if attempt is not None:
+                pending_call.span.set({"glyphoxa.speculative": True})
             cache_key = _cache_key(pending_call, listing, caller)
             if attempt is None and cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
@@ -447,6 +493,8 @@ class Executor:
             if attempt is None:
                 attempt = self._attempts.in_flight(cache_key)
                 shared = attempt is not None
+                if attempt is not None:
+                    pending_call.span.link(attempt.context)
             until = fan.deadline if caller.longest is None else now + caller.longest
             context = CallContext(
                 npc=caller.npc,
@@ -455,6 +503,7 @@ class Executor:
                 call_id=pending_call.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
+                claim=caller.claim,
             )
             if attempt is None:
                 if taken is None and (free := self._attempts.seat(listing)) is not None:
@@ -464,9 +513,10 @@ class Executor:
                         return free
                     taken = free
                 begun_with, taken = taken, None
-                attempt = self._start(
-                    listing, arguments, context, cache_key, pending_call, begun_with
-                )
+                with pending_call.span.current():
+                    attempt = self._start(
+                        listing, arguments, context, cache_key, pending_call, begun_with
+                    )
             if self._hedging is None:
                 hedged = HedgedCall(self._attempts, attempt)
             else:
@@ -480,6 +530,7 @@ class Executor:
                 )
         except _GateRefused as no:
             self._refusals[no.refusal.reason] += 1
+            pending_call.span.set({"glyphoxa.reason": no.refusal.reason.value})
             if pending_call.listing is not None and _was_slow(
                 pending_call.listing, no.refusal
             ):
@@ -553,7 +604,8 @@ class Executor:
         try:
             while True:
                 with trio.CancelScope(deadline=min(hedged.until, awaited_until)):
-                    result = await hedged.settled()
+                    with pending_call.span.current():  # of a second attempt, too
+                        result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
                     now = trio.current_time()
                     return call_outcome.to_outcome(
@@ -601,6 +653,8 @@ class Executor:
             time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
             pending_call.go_on()
+            how = "time" if time_is_up else "interruption"
+            pending_call.span.set({"glyphoxa.outlives_turn": how})
             if definition.side_effects:
                 caller.pending[listing.key, pending_call.arguments] = pending_call.call
             if caller.on_left is not None:
@@ -612,6 +666,15 @@ class Executor:
         self, pending_call: PendingCall, hedged: HedgedCall, caller: Caller
     ) -> None:
         """Wait for the end of a call that its turn no longer waits for."""
+        with pending_call.span:
+            end = await self._late_end(pending_call, hedged, caller)
+            call_ended(pending_call.span, end)
+        if caller.on_late is not None:
+            caller.on_late(end)
+
+    async def _late_end(
+        self, pending_call: PendingCall, hedged: HedgedCall, caller: Caller
+    ) -> Outcome:
         end: Outcome | None = None
         early: SampleKind | None = None
         limit = _whose_limit(hedged, caller)
@@ -634,11 +697,8 @@ class Executor:
             pending_call.learn(hedged.failed, hedged.answered_by)
         finally:
             hedged.release(early)
-        if caller.on_late is not None:
-            now = trio.current_time()
-            caller.on_late(
-                end or call_outcome.timed_out(pending_call, now, limit=limit)
-            )
+        now = trio.current_time()
+        return end or call_outcome.timed_out(pending_call, now, limit=limit)
 
     def _resolve(self, name: str, caller: Caller) -> CatalogueEntry | None:
         if caller.showing is not None and (own := caller.showing.own(name)):
@@ -688,6 +748,9 @@ class Executor:
             # It was shown because a person could be asked, but none has said yes.
             text = f"{listing.exposed} was not approved"
             raise _GateRefused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
+        if not caller.may_write and listing.definition.side_effects:
+            text = _NOT_WRITTEN.format(listing.exposed)
+            raise _GateRefused(Refusal(reason=Reason.UNAVAILABLE, text=text))
         return listing
 
     def _reader(self, listing: CatalogueEntry, caller: Caller) -> str | None:
@@ -820,7 +883,7 @@ def _cache_key(
     definition = listing.definition
     if not definition.cacheable:
         return None
-    scope = ""
+    scope = caller.tenant
     if definition.per_npc:
         scope = "\x1f".join((caller.tenant, caller.session, caller.npc))
     return CacheKey(tool=listing.key, arguments=pending_call.arguments, scope=scope)

@@ -12,8 +12,15 @@ It is independent of MCP: a remote tool is a `Tool` whose handler asks an actor.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import attrs
@@ -34,7 +41,9 @@ from glyphoxa_trio.actors import (
     spawn,
     watchdog,
 )
-from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.arguments import InvalidArguments, canonical
+from glyphoxa_trio.tools.cache import CacheKey
+from glyphoxa_trio.tools.definition import Tool, ToolUnavailable
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.gate import (
@@ -45,10 +54,12 @@ from glyphoxa_trio.tools.gate import (
     Refusal,
 )
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
+from glyphoxa_trio.tools.history import ToolPlace
 from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.recommendation import Evidence
+from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample
 
@@ -62,6 +73,7 @@ from .calibrator import (
     Forget,
     HealthAnew,
     LifeBegan,
+    MeasuredElsewhere,
     Missed,
     Observe,
     Probed,
@@ -72,7 +84,9 @@ from .calibrator import (
     TrialSaidNothing,
     Word,
 )
+from .calls_for_others import CallForOthers, call_for_others, may_be_shared
 from .catalogue import Catalogue, CatalogueEntry, Snapshot
+from .elsewhere import CallSharer
 from .executor import Caller, Executor, ExecutorStatistics
 from .hedging import Hedging
 from .history import HistoryStatistics, SampleHistory
@@ -80,12 +94,30 @@ from .measurements import CalibratorSettings, Measurements
 from .speculative_calls import SpeculativeCalls
 from .stalls import Stalls, ToolStalled
 
-# Each call that reached its tool is a `Sampled`. There are many: tap those, or
-# subscribe to `only` the others, which would else be pushed out of a subscription.
-HostEvent = Probed | Sampled | SupervisionEvent | ToolStalled
-
 # The longest wait for the calibrator to answer from memory, seconds.
 _PATIENCE = 2.0
+
+
+@attrs.frozen
+class BreakerOpened:
+    """The tool has failed repeatedly, and is not called for a while."""
+
+    key: str
+
+
+@attrs.frozen
+class GroupWritten:
+    """A call has ended that may have changed what the group's other tools read."""
+
+    group: str
+
+
+# Each call that reached its tool is a `Sampled`, and each write a `GroupWritten`. There
+# are many: tap those, or subscribe to `only` the others, which would else be pushed out
+# of a subscription.
+HostEvent = (
+    Probed | Sampled | SupervisionEvent | ToolStalled | BreakerOpened | GroupWritten
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -376,6 +408,89 @@ class ToolHost:
         this process kept all tools waiting."""
         self._calibrator.tell(Disregard(since, until))
 
+    # What other processes with the same tools have found out.
+
+    def learn(self, samples: Mapping[ToolPlace, Sequence[Sample]]) -> None:
+        """Estimate tools by calls of other processes, as long as this one has made few.
+
+        They are not stored, say nothing of health, and are not counted as its own. Only
+        samples of tools that run in the same place here are used.
+
+        Args:
+          samples: those with a latency; their ``at`` is on trio's clock.
+        """
+        known = tuple(
+            (place.key, sample)
+            for place, found in samples.items()
+            if self.runs(place)
+            for sample in found
+        )
+        if known:
+            self._calibrator.tell(MeasuredElsewhere(known))
+
+    def runs(self, place: ToolPlace) -> bool:
+        """Return True if there is such a tool, on that server and in that place."""
+        listing = self.snapshot.by_key.get(place.key)
+        return listing is not None and self.settings.place(listing.definition) == place
+
+    def suspect(self, key: str) -> None:
+        """Open the breaker of a tool at its next failure, since it failed elsewhere.
+
+        It holds for the length of the breaker's pause. An unknown tool is ignored.
+        """
+        listing = self.snapshot.by_key.get(key)
+        if listing is not None:
+            self._attempts.suspect(listing)
+
+    def written(self, group: str | None) -> None:
+        """Drop the cached results of a group, since another process wrote to it; with
+        None those of all groups. No `GroupWritten` follows."""
+        self._attempts.written(group)
+
+    @contextmanager
+    def sharing_calls(self, sharer: CallSharer) -> Generator[None]:
+        """Ask ``sharer``, inside the block, before a call is made here whose result
+        would be cached. It is not asked for calls of tools on trial."""
+        self._attempts.share_with(sharer)
+        try:
+            yield
+        finally:
+            self._attempts.share_with(None)
+
+    def call_for_others(
+        self, place: ToolPlace, arguments: str, *, tenant: str, within: float
+    ) -> CallForOthers:
+        """Begin a call that another process would make else, and asks for.
+
+        It is shared with those of this process: if its result is cached here, or it is
+        in flight, the tool is not called again.
+
+        Args:
+          arguments: JSON.
+          tenant: the owner of the session that it is for; tenants share nothing.
+          within: seconds after which the call is of no use any more.
+
+        Raises:
+          ToolUnavailable: the tool is not the same here, cannot be called now, or its
+            calls cannot be shared (`may_be_shared`).
+        """
+        listing = self.snapshot.by_key.get(place.key)
+        if listing is None or self.settings.place(listing.definition) != place:
+            raise ToolUnavailable("there is no such tool here")
+        if not may_be_shared(listing) or self._attempts.seat(listing) is not None:
+            raise ToolUnavailable("its calls are not shared")
+        if (no := self._executor.refusal(listing, within)) is not None:
+            raise ToolUnavailable(no.text)
+        try:
+            parsed = listing.schema.parse(arguments)
+        except (InvalidArguments, BadSchema) as error:
+            raise ToolUnavailable(str(error)) from None
+        key = CacheKey(tool=listing.key, arguments=canonical(parsed), scope=tenant)
+        seconds = min(within, listing.definition.own_limit)
+        return call_for_others(
+            self._attempts, listing, parsed, key, tenant=tenant, seconds=seconds
+        )
+
     async def report(self) -> dict[str, Estimate]:
         """Return the exact estimate of every tool, by key."""
         return await self._calibrator.ask(ReportEstimates(), within=_PATIENCE)
@@ -462,6 +577,8 @@ async def open_host(
                 trial_began,
                 said_nothing,
                 stalls,
+                lambda key: events.publish(BreakerOpened(key)),
+                lambda group: events.publish(GroupWritten(group)),
             )
             hedger = Hedging(hedging, nursery, catalogue, attempts, measurements.window)
             executor = Executor(

@@ -32,6 +32,12 @@ from .history import SampleHistory
 _MOST_WINDOWS: Final = 10_000
 # The number of good calls of a server's earlier life that stay as a first guess.
 _PRIOR: Final = ENOUGH_SAMPLES
+# A tool that is too slow by such an estimate waits for its trials.
+_HIDING: Final = (
+    EstimateSource.MEASURED,
+    EstimateSource.ELSEWHERE,
+    EstimateSource.TRIAL,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +52,11 @@ class CalibratorSettings:
     probe_concurrency: int = 4
     environment: str = "local"  # of tools without an environment of their own
 
+    def place(self, definition: ToolDefinition) -> ToolPlace:
+        """Return the place under which the tool's measurements are kept."""
+        environment = definition.environment or self.environment
+        return ToolPlace(environment, definition.origin, definition.key)
+
 
 @attrs.define(eq=False)
 class Measurements:
@@ -54,6 +65,8 @@ class Measurements:
     settings: CalibratorSettings
     _history: SampleHistory | None = None
     _windows: dict[ToolPlace, LatencyWindow] = attrs.field(factory=dict, init=False)
+    # What other processes have measured: for estimates alone, and never kept.
+    _elsewhere: dict[ToolPlace, LatencyWindow] = attrs.field(factory=dict, init=False)
     # The tools that are hidden because of their measurements, and their readmission.
     _hidden: dict[ToolPlace, Readmission] = attrs.field(factory=dict, init=False)
     # For tools that were readmitted a short while ago: the number of good calls that
@@ -64,8 +77,7 @@ class Measurements:
 
     def place(self, definition: ToolDefinition) -> ToolPlace:
         """Return the place under which the tool's measurements are kept."""
-        environment = definition.environment or self.settings.environment
-        return ToolPlace(environment, definition.origin, definition.key)
+        return self.settings.place(definition)
 
     def window(self, definition: ToolDefinition) -> LatencyWindow:
         """Return the measurements of the tool where it runs now."""
@@ -95,9 +107,15 @@ class Measurements:
             again = hidden.needed > 1 and self.settings.tier_by is TierBy.ADAPTIVE
             slow = HYSTERESIS * room
             window.drop_slower(slow, but=window.most_outliers(slow) if again else 0)
+            if place in self._elsewhere:  # else they would hide it again
+                self._elsewhere[place].drop_slower(slow)
             if not sample.probe:
                 window.start_health_anew()
             self._readmit(place, hidden)
+
+    def learn(self, definition: ToolDefinition, sample: Sample) -> None:
+        """Add a sample of another process, for as long as there are few of its own."""
+        self._window(self.place(definition), self._elsewhere).record(sample)
 
     def recall(self, samples: Iterable[tuple[ToolPlace, Sample]]) -> None:
         """Add the samples of earlier runs, oldest first.
@@ -118,7 +136,10 @@ class Measurements:
 
     def begin_life(self, definition: ToolDefinition) -> None:
         """Note that the tool's server has started again: keep little of its past."""
-        self.window(definition).begin_life(_PRIOR)
+        place = self.place(definition)
+        self._window(place).begin_life(_PRIOR)
+        if place in self._elsewhere:
+            self._elsewhere[place].begin_life(_PRIOR)
 
     def wait(self, definition: ToolDefinition, seconds: float) -> bool:
         """Count ``seconds`` of turns of NPCs from whom the tool is hidden for being
@@ -154,21 +175,26 @@ class Measurements:
         for place in gone:
             if not place.origin:
                 del self._windows[place]
+                self._elsewhere.pop(place, None)
                 self._hidden.pop(place, None)
                 self._relapses.pop(place, None)
 
-    def _window(self, place: ToolPlace) -> LatencyWindow:
-        window = self._windows.get(place)
+    def _window(
+        self, place: ToolPlace, windows: dict[ToolPlace, LatencyWindow] | None = None
+    ) -> LatencyWindow:
+        windows = self._windows if windows is None else windows
+        window = windows.get(place)
         if window is None:
-            if len(self._windows) >= _MOST_WINDOWS:
-                oldest = next(iter(self._windows))
-                del self._windows[oldest]
+            if len(windows) >= _MOST_WINDOWS:
+                oldest = next(iter(windows))
+                del windows[oldest]
                 self._hidden.pop(oldest, None)
                 self._relapses.pop(oldest, None)
-            window = self._windows[place] = LatencyWindow(
-                size=self.settings.window, expiry=self.settings.expiry
-            )
+            window = windows[place] = self._blank()
         return window
+
+    def _blank(self) -> LatencyWindow:
+        return LatencyWindow(size=self.settings.window, expiry=self.settings.expiry)
 
     def estimate(
         self, definition: ToolDefinition, previous: Estimate | None = None
@@ -176,7 +202,7 @@ class Measurements:
         """Return the estimate, for tier and admission, from present measurements.
         Changes nothing."""
         place = self.place(definition)
-        fresh = self._estimate(definition, self._window(place), previous)
+        fresh = self._known(definition, place, previous)
         return self._as_it_waits(definition, place, fresh)
 
     def reckon(
@@ -185,7 +211,7 @@ class Measurements:
         """Return `estimate`, and apply it: a tool that its measurements make too slow
         to show starts to wait for its next trial."""
         place, limits = self.place(definition), self.settings.limits
-        fresh = self._estimate(definition, self._window(place), previous)
+        fresh = self._known(definition, place, previous)
         hidden = self._hidden.get(place)
         if hidden is not None:
             if reach(fresh, limits) <= hidden.tier:
@@ -195,10 +221,7 @@ class Measurements:
                     self._readmit(place, hidden)
                 else:
                     del self._hidden[place]
-        elif (
-            fresh.source in (EstimateSource.MEASURED, EstimateSource.TRIAL)
-            or fresh.degraded
-        ):
+        elif fresh.source in _HIDING or fresh.degraded:
             needs = reach(fresh, limits)  # a tool of the fastest tier is never hidden
             tier = (
                 Tier.FAST
@@ -228,17 +251,23 @@ class Measurements:
     ) -> Tier:
         """Return the tier of the tool before it was measured, or its tier until now,
         whichever is faster."""
-        blank = LatencyWindow(size=self.settings.window, expiry=self.settings.expiry)
-        tier = self._estimate(definition, blank, None).tier
+        tier = self._estimate(definition, self._blank(), None).tier
         if previous is None or reach(previous, self.settings.limits) > max(Tier):
             return tier
         return min(tier, previous.tier)
+
+    def _known(
+        self, definition: ToolDefinition, place: ToolPlace, previous: Estimate | None
+    ) -> Estimate:
+        own, others = self._window(place), self._elsewhere.get(place)
+        return self._estimate(definition, own, previous, others)
 
     def _estimate(
         self,
         definition: ToolDefinition,
         window: LatencyWindow,
         previous: Estimate | None,
+        others: LatencyWindow | None = None,
     ) -> Estimate:
         return estimate(
             definition,
@@ -248,6 +277,7 @@ class Measurements:
             tier_by=self.settings.tier_by,
             unknown=self.settings.unknown,
             previous=previous,
+            others=others,
         )
 
     def _room(self, tier: Tier) -> float:

@@ -21,6 +21,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import CallContext, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tracing import apart
 
 from .calls import ask
 from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
@@ -102,7 +103,8 @@ class Branches:
         if branch is None:
             self._make_room()
             handover = Handover()
-            branch = _Branch(self._connect(handover), handover)
+            with apart():  # it outlives the call, and its trace
+                branch = _Branch(self._connect(handover), handover)
             self._open[key] = branch
         return branch
 

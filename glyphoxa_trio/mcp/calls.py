@@ -24,6 +24,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tracing import within
 from glyphoxa_trio.units import milliseconds
 
 from .board import Board
@@ -165,7 +166,8 @@ class InFlightCalls:
         self._in_flight += 1
         try:
             delivery = RetryingCall(request, attempt, self._ready_for, self._meta)
-            answer = await delivery.run()
+            with within(attempt.context):
+                answer = await delivery.run()
             self.liveness.heard()
             return result_of(answer)
         except ToolError:
@@ -304,10 +306,17 @@ class InFlightCalls:
             await self.board.turned.changed()
 
     def _meta(self, request: CallTool) -> dict[str, Any]:
-        """Return the ``_meta`` of a call: the milliseconds left for its answer."""
+        """Return the ``_meta`` of a call: the milliseconds left for its answer, and the
+        claim of its session."""
         until = min(request.deadline, request.awaited_until)
         remaining = min(until - trio.current_time(), self.board.spec.timeout)
-        return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
+        meta: dict[str, Any] = {
+            f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))
+        }
+        if (claim := request.claim) is not None:
+            meta[f"{PREFIX}session"] = claim.session
+            meta[f"{PREFIX}epoch"] = claim.epoch
+        return meta
 
     def _one_less(self) -> None:
         """Count one call less in flight."""

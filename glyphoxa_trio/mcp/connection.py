@@ -477,6 +477,7 @@ class _Handler:
             context.deadline,
             context.awaited_until,
             self._repeatable,
+            context.claim,
         )
 
 

@@ -38,6 +38,7 @@ from .log_redaction import hush
 from .masking import Masking
 from .statuses import count_statuses
 from .streams import Open
+from .tracing import into_headers
 
 _CONNECT: Final = 5.0  # seconds to connect at most
 _WRITE: Final = 10.0  # seconds to send a request at most
@@ -150,6 +151,7 @@ class _RedactingClient(httpx2.AsyncClient):
             if response.is_success and kind.startswith("text/event-stream"):
                 return events(request, response, self.condenser, self.opened)
             return response
+        into_headers(request.headers, host=request.url.host, port=request.url.port)
         asked = self.opened.note(request)
         try:
             response = await self._let_in(request, *args, **options)

@@ -11,7 +11,9 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Request
+from glyphoxa_trio.tools.definition import SessionClaim
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tracing import here
 
 # Seconds before a deadline: which of two at the same time comes first is not known.
 NOTICE: Final = 0.01
@@ -25,7 +27,8 @@ class SendAttempt:
     """The state of one call so far.
 
     ``at`` is when it was last sent; from then on it may have had an effect. ``met`` is
-    the error of the first attempt, if there was one.
+    the error of the first attempt, if there was one. ``context`` is the trace that the
+    call belongs to.
 
     Args:
       tell: called each time that the call is sent, before the request is written.
@@ -34,6 +37,7 @@ class SendAttempt:
     tell: Callable[[], None] = _nothing
     at: float | None = attrs.field(default=None, init=False)
     met: Exception | None = attrs.field(default=None, init=False)
+    context: Any = attrs.field(factory=here, init=False)
 
     def sent(self) -> None:
         """Note that the call is being sent."""
@@ -64,6 +68,7 @@ class CallTool(Request[ConnectionMessages, ToolResult]):
       awaited_until: until when the caller waits. A call that could not be sent by then
         has had no effect.
       repeatable: True if the tool is read-only, or configured to be idempotent.
+      claim: the claim of the caller's session.
       attempt: the name under which an `SendAttempt` was handed over.
     """
 
@@ -72,6 +77,7 @@ class CallTool(Request[ConnectionMessages, ToolResult]):
     deadline: float = math.inf
     awaited_until: float = math.inf
     repeatable: bool = False
+    claim: SessionClaim | None = None
     attempt: str = ""
 
     @property

@@ -48,7 +48,7 @@ from .masking import Masked, Masking, masked
 from .process import LastLines
 from .starts import Start
 from .stdio import open_wire
-from .tracing import tracing
+from .tracing import calling
 from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
 from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
@@ -132,6 +132,8 @@ async def open_session(
                 shaking_hands = None if server is None else trio.current_time() - begun
                 timed = start is None or start.over(shaking_hands=shaking_hands)
                 offers = spec.resources and offers_resources(client)
+                about = {"glyphoxa.server": spec.name}
+                about |= {"mcp.protocol.version": client.protocol_version or ""}
                 yield SdkSession(
                     client,
                     sieve,
@@ -143,6 +145,7 @@ async def open_session(
                     timed,
                     on_tools_changed,
                     offers,
+                    about,
                 )
             except Exception as error:
                 # Before the end of the layers below reports another reason.
@@ -170,6 +173,7 @@ class SdkSession:
     # Reading the list again tells a server that is gone from one with a brief fault.
     _suspect: Callable[[], None]
     _offers_resources: bool
+    _about: Mapping[str, Any]  # what the spans of its calls say of the server
     # The names of the tools that we added to the list: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
     # Of the listed tools that declare an output schema. The SDK's own check has no
@@ -239,7 +243,8 @@ class SdkSession:
                 look = partial(self._look, meta)
                 return await resources.call(name, arguments, look)
             params = {"name": name, "arguments": dict(arguments)}
-            answer = await self._ask("tools/call", params, meta)
+            with calling(name, self._about):
+                answer = await self._ask("tools/call", params, meta)
             self._look_at(name, answer)
         except GlyphoxaError:
             raise
@@ -256,7 +261,7 @@ class SdkSession:
         sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
-        if self._wire is None or name in self._ours or tracing():
+        if self._wire is None or name in self._ours:
             return None
 
         def answered(result: outcome.Maybe[dict[str, Any]]) -> None:
@@ -269,7 +274,8 @@ class SdkSession:
         }
         sent()
         try:
-            return self._wire.begin("tools/call", params, answered)
+            with calling(name, self._about):
+                return self._wire.begin("tools/call", params, answered)
         except MCPError:  # `call_tool` will say what the error means
             return None
 

@@ -7,6 +7,8 @@
 Each server has an actor of its own: a slow server delays no other, and a broken one is
 a warning. The code that serves the tools passes ``publish``, and is called with each
 state of each server, so this package does not import it.
+
+Above 300 lines, because the pool and what opens it are read together.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from .connection import spawn_connection
 from .messages import ConnectionMessages
 from .opening import open_session
 from .server import CLOSING, Server, StatusFeed
+from .server_lines import ServerLines
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .tool_cache import ToolCache
 from .transport import OpenSession
@@ -46,6 +49,7 @@ class ServerPool:
     _spawn: Callable[[ServerSpec, StatusFeed], Server]
     _publish: Publish
     _on_change: Callable[[ServerStatus], None] | None = None
+    _lines: ServerLines = attrs.field(factory=ServerLines)
     _members: dict[str, Server] = attrs.field(factory=dict, init=False)
     _staged: list[Server] = attrs.field(factory=list, init=False)
     _statuses: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
@@ -186,6 +190,10 @@ class ServerPool:
         """Return a status for each server, in the order in which they were added."""
         return tuple(self._statuses[name] for name in self._members)
 
+    def lines(self, name: str) -> tuple[str, ...]:
+        """Return the last lines that a server wrote to stderr, the oldest first."""
+        return self._lines.of(name)
+
     async def close(self) -> None:
         """Stop all servers together, within 2 s, also those that do not cooperate."""
         async with trio.open_nursery() as nursery:
@@ -213,6 +221,7 @@ class ServerPool:
 
     def _forget(self, name: str) -> None:
         self._statuses.pop(name, None)
+        self._lines.forget(name)
         self._moved.set()
 
     def _settled(self, known: bool) -> bool:
@@ -257,6 +266,7 @@ async def open_server_pool(
       known: the cache that holds the tool lists of the last run, and takes new ones.
       rng: the source of jitter for restart delays.
     """
+    lines = ServerLines(log)
     async with trio.open_nursery() as nursery:
 
         def spawn(spec: ServerSpec, line: StatusFeed) -> Server:
@@ -265,7 +275,7 @@ async def open_server_pool(
                 nursery,
                 spec,
                 warn=warn,
-                log=None if log is None else partial(log, spec.name),
+                log=partial(lines.add, spec.name),
                 open_session=open_session,
                 rng=rng,
             )
@@ -286,7 +296,7 @@ async def open_server_pool(
             )
             return Server(spec, ref, line, branches)
 
-        fleet = ServerPool(spawn, publish, on_status)
+        fleet = ServerPool(spawn, publish, on_status, lines)
         for spec in specs:
             fleet.add(spec)
         try:

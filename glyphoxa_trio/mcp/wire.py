@@ -43,6 +43,8 @@ from mcp.shared.exceptions import MCPError
 
 import trio
 
+from glyphoxa_trio.tracing import Span
+
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import (
     LONGEST_MESSAGE,
@@ -58,7 +60,7 @@ from .framing import (
 )
 from .incoming import IncomingMessages
 from .rate_limit import RateLimit
-from .tracing import traced, tracing
+from .tracing import answered, span_of
 from .transport import SessionLost
 
 _CHUNK: Final = 2**14  # bytes: reading a flood on stdout must not delay other tasks
@@ -95,6 +97,7 @@ class _Request:
     polite: bool
     method: str
     params: Mapping[str, Any] | None
+    span: Span
     # Set while its large answer is being read.
     reading: trio.CancelScope | None = None
     # The number of bytes written before this request; None if it is not written yet.
@@ -104,6 +107,11 @@ class _Request:
     def written(self) -> bool:
         """True once the request is written, or being written."""
         return self.offset is not None
+
+    def end(self, answer: outcome.Maybe[Any]) -> None:
+        """Settle the request, which is in no table any more."""
+        answered(self.span, answer)
+        self.settle(answer)
 
 
 @attrs.define(eq=False)
@@ -197,11 +205,7 @@ class PipeDispatcher:
             long.
           ValueError: if the caller's own ``request_id`` is not valid, or in use.
         """
-        if not tracing():
-            return await self._request(method, params, opts or {})
-        return await traced(
-            method, params, lambda params: self._request(method, params, opts or {})
-        )
+        return await self._request(method, params, opts or {})
 
     async def notify(
         self,
@@ -267,10 +271,10 @@ class PipeDispatcher:
         if on_progress is not None:
             meta = {**((params or {}).get("_meta") or {}), "progressToken": ident}
             params = {**(params or {}), "_meta": meta}
+        span, params = span_of(method, params, ident)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
         if params:
             message["params"] = params
-        line = _line(message)
         request = _Request(
             ident,
             settle,
@@ -278,9 +282,15 @@ class PipeDispatcher:
             opts.get("cancel_on_abandon", True),
             method,
             params,
+            span,
         )
-        if not self._wrote(request, line) and not self._post(request, line):
-            raise RequestUnsent(clogged=True)
+        try:
+            line = _line(message)
+            if not self._wrote(request, line) and not self._post(request, line):
+                raise RequestUnsent(clogged=True)
+        except MCPError as error:
+            answered(span, outcome.Error(error))
+            raise
         self._requests[key] = request
         return request, key
 
@@ -328,6 +338,8 @@ class PipeDispatcher:
         if self._requests.get(key) is not request:
             return
         del self._requests[key]
+        request.span.set({"glyphoxa.interrupted": True})
+        request.span.end()
         if request.reading is not None:
             request.reading.cancel()
         if not request.written:
@@ -433,9 +445,7 @@ class PipeDispatcher:
         self._outbox.clear()
         for request in requests.values():
             sent = request.offset is not None and request.offset < read
-            request.settle(
-                outcome.Error(ConnectionEnded() if sent else RequestUnsent())
-            )
+            request.end(outcome.Error(ConnectionEnded() if sent else RequestUnsent()))
         self._over.cancel()
 
     async def _read(self) -> str:
@@ -580,7 +590,7 @@ class PipeDispatcher:
         del self._requests[key]
         if request.reading is not None:
             request.reading.cancel()
-        request.settle(answer)
+        request.end(answer)
         return True
 
     def _progress_of(self, key: int | str) -> ProgressFnT | None:

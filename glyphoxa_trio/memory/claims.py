@@ -110,6 +110,7 @@ def remembered_fact(
     evening: str = "",
     about: Sequence[str] = (),
     heard: Sequence[Heard] = (),
+    player: str = "",
 ) -> Fact:
     """Return the fact that an NPC was told to remember: stated by that NPC.
 
@@ -119,23 +120,25 @@ def remembered_fact(
 
     Args:
       heard: the lines that it comes from.
+      player: the stable id of the player who spoke to the NPC then; the fact is
+        forgotten with that player.
 
     Raises:
       KnowledgeRefused: a field is one that no store keeps.
     """
     lines = [line for _, line in heard]
-    player, name = claimed_by(lines)
+    claims, name = claimed_by(lines)
     told = Provenance(
-        basis=Basis.CLAIMED if player else Basis.STATED,
+        basis=Basis.CLAIMED if claims else Basis.STATED,
         at=at,
         evening=evening,
-        player=player,
-        by=name if player else npc,
+        player=claims or player,
+        by=name if claims else npc,
     )
     return Fact(
         text=text,
         about=tuple(about),
-        standing=Standing.CLAIMED if player else Standing.ACCEPTED,
+        standing=Standing.CLAIMED if claims else Standing.ACCEPTED,
         reach=common(line.reach for line in lines) if lines else Reach.of(npc),
         provenance=told,
         lines=tuple(key for key, _ in heard),

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import attrs
 
 from .entries import Claim, Entry, Evening, Holder, KeptEntry, Line, SessionRow
+from .forgotten import ForgottenPlayer
 from .knowledge import (
     Entity,
     EntityKind,
@@ -114,12 +115,17 @@ class Journal(Protocol):
     """The entries of all sessions."""
 
     async def claim(
-        self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
+        self,
+        tenant: str,
+        session: str,
+        campaign: CampaignKey,
+        *,
+        steal_from: int | None = None,
     ) -> Claim:
         """Claim a session, which begins if it is not known, with the next epoch.
 
-        A holder that is known to be dead loses its claim; ``steal`` takes it from a
-        living one as well. A session that exists keeps its campaign.
+        A holder that is known to be dead loses its claim, and a living one if it made
+        it in the epoch ``steal_from``. A session that exists keeps its campaign.
 
         Raises:
           HeldElsewhere: another living process has it.
@@ -140,12 +146,15 @@ class Journal(Protocol):
         """Return the last snapshot and all entries after it, but lines, in order."""
         ...
 
-    async def release(self, claim: Claim, *, ended: bool = False) -> None:
+    async def release(
+        self, claim: Claim, *, ended: bool = False, evening: str = "", at: float = 0.0
+    ) -> None:
         """Give a claim back. Does nothing if the session was claimed again meanwhile.
 
         Args:
           ended: the session is over: all of its entries but lines are removed, and the
             next claim begins it anew.
+          evening: an evening of it that is over as well, since ``at``; "" for none.
         """
         ...
 
@@ -326,6 +335,20 @@ class KnowledgeGraph(Protocol):
         """
         ...
 
+    async def relationships(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        after: tuple[str, str, str] | None = None,
+        limit: int = 200,
+    ) -> tuple[Relationship, ...]:
+        """Return relationships in the order of their sources, types and targets.
+
+        ``after`` are the source, type and target of the last one of the page before.
+        """
+        ...
+
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
@@ -406,14 +429,29 @@ class Memory(Protocol):
         """Return all campaigns, or a tenant's."""
         ...
 
-    async def forget(self, tenant: str, player: str) -> Forgotten:
+    async def forget(
+        self, tenant: str, player: str, *, again: bool = False
+    ) -> Forgotten:
         """Remove everything that a player has said, and all that was made of it.
 
-        Lines, and the entries and snapshots with their text; chunks, summaries and
-        facts made from them, facts that the player claims, and an entity of the kind
-        ``player`` with that id. Removed for good: from indexes, free pages and the
-        write-ahead log. Backups are not covered.
+        Lines, those that answer the player, and the entries and snapshots with their
+        text; chunks, summaries and facts made from them, facts that the player claims,
+        and an entity of the kind ``player`` with that id. With a fact goes an inferred
+        entity that it is about, if that is nothing but a name, and nothing else is
+        about it. Removed for good: from indexes, free pages and the write-ahead log.
+        Backups are not covered.
+
+        Other processes learn of it by `forgotten`, for a day.
+
+        Args:
+          again: another process has forgotten the player before, so that the others
+            know.
         """
+        ...
+
+    async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
+        """Return whom other processes have forgotten, behind the mark of that number,
+        in order."""
         ...
 
     async def forget_before(self, at: float) -> Forgotten:

@@ -10,7 +10,7 @@ Times are Unix time in seconds, since a journal outlives its process's clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ class EntryKind(StrEnum):
     ``LINE``: words that were said. ``TURN``: an NPC's turn as it was delivered, and the
     NPC's state after it. ``EFFECT``: a call with side effects is about to begin.
     ``HEARD``: a correction of an NPC's last turn, of which more or less was heard.
+    ``STATE``: the session as it was changed between turns, without its turns.
     ``SNAPSHOT``: the whole session, which replaces all entries before it but lines.
     """
 
@@ -32,6 +33,7 @@ class EntryKind(StrEnum):
     TURN = "turn"
     EFFECT = "effect"
     HEARD = "heard"
+    STATE = "state"
     SNAPSHOT = "snapshot"
 
 
@@ -43,6 +45,10 @@ def fit(text: str) -> str:
     """Return a text as every store can hold it: with U+FFFD for NUL and for half a
     surrogate pair."""
     return _UNFIT.sub("\ufffd", text)
+
+
+def _players(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fit(x) for x in ids if x))
 
 
 def check_heard(reach: Reach) -> None:
@@ -68,6 +74,8 @@ class Line:
       corrected: the words with recognised names put right; "" if nothing was wrong.
       seconds: how long they took to say; 0 if that is not known.
       evening: the id of the evening in which they were said.
+      answers: the stable ids of the players whose words they answer, and may repeat:
+        they are forgotten with each of these players.
     """
 
     text: str = attrs.field(converter=fit)
@@ -78,6 +86,7 @@ class Line:
     corrected: str = attrs.field(default="", converter=fit)
     seconds: float = 0.0
     evening: str = attrs.field(default="", converter=fit)
+    answers: tuple[str, ...] = attrs.field(default=(), converter=_players)
 
     @reach.validator
     def _heard(self, _: Any, reach: Reach) -> None:

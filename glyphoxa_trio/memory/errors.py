@@ -20,7 +20,14 @@ class MemoryUnusable(GlyphoxaError):
 
 
 class HeldElsewhere(GlyphoxaError):
-    """Another process has this session open; the message says which."""
+    """Another process has this session open; the message says which.
+
+    ``holder``: the id of that process. ``epoch``: that of its claim.
+    """
+
+    def __init__(self, session: str, holder: str, where: str, epoch: int) -> None:
+        super().__init__(f"the session {session} is open in {where}")
+        self.holder, self.epoch = holder, epoch
 
 
 class Fenced(GlyphoxaError):

@@ -90,7 +90,9 @@ class Provenance:
       basis: how it is known.
       at: when it became known, in Unix time; 0 if that is not known.
       evening: the id of the evening in which it was said; "" if in none.
-      player: the stable id of the player who claims it; "" if none does.
+      player: the stable id of the player who claims it, or to whom an NPC was listening
+        when it was told to remember it: it is forgotten with that player; "" if there
+        is none.
       by: the name of that player, or of the NPC that remembered it, or of the file it
         was imported from.
       confidence: from 0 to 1.

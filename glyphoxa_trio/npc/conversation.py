@@ -22,7 +22,7 @@ from glyphoxa_trio.tools.speech import outcome_text
 
 from .overheard import Overheard, aside_of
 from .snapshot import CallSnapshot, ExchangeSnapshot, RoundSnapshot
-from .spoken_audio import SpokenAudio
+from .spoken_audio import USUAL, SpokenAudio
 
 
 @attrs.define(eq=False)
@@ -94,11 +94,12 @@ class Exchange:
 
     ``aloud`` is its audio, if there is any. From the first playback report on, what was
     played counts as delivered. Before that, what the listener took counts, for the
-    speech of a model.
+    speech of a model. Where another program speaks the text, its reports of the words
+    that were heard count.
 
     ``asked``: something was said to the NPC; otherwise it speaks unasked.
     ``overheard``: what was overheard since the last turn. ``context``: what is known in
-    this turn only.
+    this turn only. ``utterance``: the id of what was said, if its caller gave one.
     """
 
     speaker: str
@@ -106,9 +107,12 @@ class Exchange:
     rounds: list[Round] = attrs.field(factory=list)
     aloud: SpokenAudio | None = None
     _reported: bool = attrs.field(default=False, init=False)
+    _words: int | None = attrs.field(default=None, init=False)
+    _heard_out: bool = attrs.field(default=False, init=False)
     asked: bool = attrs.field(default=True, kw_only=True)
     overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
     context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    utterance: str = attrs.field(default="", kw_only=True)
     # Outcomes of calls of earlier, interrupted turns, told with this utterance.
     late: tuple[Outcome, ...] = ()
     _late: str = attrs.field(default="", init=False)  # the same as text
@@ -124,6 +128,7 @@ class Exchange:
             [Round.restored(x) for x in kept.rounds],
             asked=kept.asked,
             overheard=deque(kept.overheard),
+            utterance=kept.utterance,
         )
         exchange._late = kept.late
         return exchange
@@ -137,6 +142,7 @@ class Exchange:
             overheard=tuple(self.overheard),
             late=self._what_came_late(),
             rounds=tuple(x.snapshot() for x in self.rounds),
+            utterance=self.utterance,
         )
 
     def is_aloud(self, aloud: SpokenAudio) -> None:
@@ -173,7 +179,8 @@ class Exchange:
     def begin_round(self) -> Round:
         """Begin a round and return it."""
         self._past = None
-        by_ear = self._reported and self.aloud is not None
+        spoken = self._reported and self.aloud is not None
+        by_ear = spoken or self._words is not None
         self.rounds.append(Round(by_ear=[] if by_ear else None))
         return self.rounds[-1]
 
@@ -191,9 +198,22 @@ class Exchange:
             self.aloud.playback.played(seconds)
         self.hear()
 
+    def heard_words(self, text: str, *, over: bool) -> None:
+        """Set the beginning of the answer that was heard, by its number of words.
+
+        ``over``: no more of it will be heard.
+        """
+        self._words, self._heard_out = len(text.split()), over
+        self.hear()
+
     def hear(self) -> None:
         """Compute again what was heard."""
         self._past = None
+        if self._words is not None:
+            left = self._words
+            for part in self.rounds:
+                part.by_ear, left = _first_words(part.sentences, left)
+            return
         if self.aloud is None:
             return
         for at, part in enumerate(self.rounds):
@@ -207,7 +227,11 @@ class Exchange:
 
     @property
     def unplayed(self) -> float:
-        """Seconds that are still to be heard, if playback is reported."""
+        """Seconds that are still to be heard, if playback is reported; as long as a
+        person takes to say the rest, if another program speaks."""
+        if self._words is not None:
+            rest = len(self.written) - len(self.heard)
+            return 0.0 if self._heard_out else rest / USUAL
         return self.aloud.playback.left if self._reported and self.aloud else 0.0
 
     @property
@@ -263,6 +287,19 @@ class Exchange:
                 for outcome in self.late
             )
         return self._late
+
+
+def _first_words(sentences: list[str], most: int) -> tuple[list[str], int]:
+    """Return the first words of these sentences, and how many are missing."""
+    found: list[str] = []
+    for sentence in sentences:
+        words = sentence.split()
+        if most >= len(words):
+            found.append(sentence)
+        elif most > 0:
+            found.append(" ".join(words[:most]))
+        most = max(0, most - len(words))
+    return found, most
 
 
 @attrs.define(eq=False)

@@ -8,7 +8,8 @@ the costs may exceed a ceiling by the turns that were running.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -56,6 +57,10 @@ _NOTHING: Final = Spent()
 _PER: Final = 1e6  # the number of tokens that a price is for
 
 
+def _no_refusal(_: NpcId) -> str:
+    return ""
+
+
 @attrs.define(eq=False)
 class Costs:
     """The costs of one runtime, through its reloads.
@@ -68,6 +73,7 @@ class Costs:
 
     config: CostConfig = attrs.field(factory=CostConfig)
     warn: Callable[[str], None] = lambda _: None
+    _beyond: Callable[[NpcId], str] = attrs.field(default=_no_refusal, init=False)
     _total: Spent = attrs.field(factory=Spent, init=False)
     _npcs: defaultdict[str, Spent] = attrs.field(
         factory=lambda: defaultdict(Spent), init=False
@@ -115,13 +121,22 @@ class Costs:
 
     def refusal(self, npc: NpcId) -> str:
         """Return why no turn of ``npc`` may begin, and count it; empty if one may."""
-        _, reason = next(self._reached(npc), ("", ""))
+        _, reason = next(self._reached(npc), ("", self._beyond(npc)))
         self._turned_away += bool(reason)
         return reason
 
     def exhausted(self, npc: NpcId) -> bool:
         """Return True if a turn of ``npc`` would be refused now."""
-        return next(self._reached(npc), None) is not None
+        return next(self._reached(npc), None) is not None or bool(self._beyond(npc))
+
+    @contextmanager
+    def limited(self, beyond: Callable[[NpcId], str]) -> Generator[None]:
+        """Refuse turns for which ``beyond`` returns a reason, too, inside the block."""
+        self._beyond = beyond
+        try:
+            yield
+        finally:
+            self._beyond = _no_refusal
 
     def adopt(self, config: CostConfig) -> None:
         """Use other prices from now on, and other ceilings at once."""

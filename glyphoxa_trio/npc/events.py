@@ -390,6 +390,7 @@ class TurnEnd(StrEnum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     SHED = "shed"  # turned away at once: see `Shed`
+    LOST = "lost"  # the worker that ran it is gone (`cluster`)
 
 
 @attrs.frozen(kw_only=True)
@@ -411,7 +412,10 @@ class Timings:
 class TurnDone(TurnEvent):
     """The end of a turn.
 
-    ``text`` is all that was written; `Turn.delivered` is what was heard.
+    ``text`` is all that was written; `Turn.delivered` is what was heard. ``kept`` is
+    for clients of a cluster: True if the turn is written, and so survives its worker;
+    False if it waits to be written. None if that is not known: in one process the end
+    does not wait for it, and `TurnKept` follows.
     """
 
     end: TurnEnd
@@ -421,6 +425,7 @@ class TurnDone(TurnEvent):
     rounds: int
     tier: Tier | None = None
     error: str = ""
+    kept: bool | None = None
 
 
 class SpeculationEnd(StrEnum):

@@ -40,8 +40,8 @@ class RoundSnapshot:
 class ExchangeSnapshot:
     """One turn, as later turns are told of it.
 
-    ``late``: the outcomes of earlier turns' calls, as text. ``asked`` is as in
-    `Exchange`.
+    ``late``: the outcomes of earlier turns' calls, as text. ``asked`` and ``utterance``
+    are as in `Exchange`.
     """
 
     speaker: str
@@ -50,6 +50,7 @@ class ExchangeSnapshot:
     overheard: tuple[Overheard, ...] = ()
     late: str = ""
     rounds: tuple[RoundSnapshot, ...] = ()
+    utterance: str = ""
 
 
 @attrs.frozen(kw_only=True)

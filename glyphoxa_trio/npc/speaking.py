@@ -25,7 +25,12 @@ import trio
 from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.errors import said, words
-from glyphoxa_trio.providers.speech import SpeechError, Synthesizer, VoiceStyle
+from glyphoxa_trio.providers.speech import (
+    SpeechError,
+    Synthesizer,
+    TellsWords,
+    VoiceStyle,
+)
 
 from . import cue
 from .events import (
@@ -151,7 +156,7 @@ class Speaking:
             match self._waiting.popleft():
                 case Filler() as filler, _:
                     with trio.CancelScope() as self._filler:
-                        await self._say(filler, self._aloud.give_filler)
+                        await self._say(filler, self._aloud.give_filler, _untold)
                     self._filler = None
                 case Sentence() as sentence, place:
                     await self._say_sentence(sentence, place)
@@ -165,7 +170,10 @@ class Speaking:
             said += seconds
             self._aloud.give(round_, place, seconds)
 
-        whole = await self._say(sentence, given)
+        def ends(words: int, end: float) -> None:
+            self._aloud.time_words(round_, place, words, end)
+
+        whole = await self._say(sentence, given, ends)
         self._aloud.end(round_, place, failed=not whole)
         if not (whole or said):
             await self._sound_cue(sentence)
@@ -179,9 +187,16 @@ class Speaking:
             await self.give(tone)
 
     async def _say(
-        self, event: Sentence | Filler, given: Callable[[float], None]
+        self,
+        event: Sentence | Filler,
+        given: Callable[[float], None],
+        ends: Callable[[int, float], None],
     ) -> bool:
-        """Say the event's text; return True if all of it could be said."""
+        """Say the event's text; return True if all of it could be said.
+
+        ``given`` is called with the seconds of each piece, ``ends`` as `TellsWords`
+        says.
+        """
         failures: list[str] = []
         begun = False
 
@@ -191,7 +206,7 @@ class Speaking:
             given(seconds)
 
         for mouth in self.mouths():
-            failure = await self._say_with(mouth, event, begins)
+            failure = await self._say_with(mouth, event, begins, ends)
             if failure is None:
                 return True
             failures.append(failure)
@@ -205,6 +220,7 @@ class Speaking:
         mouth: Synthesizer,
         event: Sentence | Filler,
         given: Callable[[float], None],
+        ends: Callable[[int, float], None],
     ) -> str | None:
         """Say the text with this synthesizer; return the reason of a failure."""
         filler = isinstance(event, Filler)
@@ -212,6 +228,8 @@ class Speaking:
             with trio.CancelScope() as patience:
                 patience.deadline = trio.current_time() + SILENCE
                 async with mouth.speak(event.text, self.voice) as pieces:
+                    if isinstance(pieces, TellsWords):
+                        pieces.tell_words(ends)
                     async for pcm in pieces:
                         # the time of the listener does not count
                         patience.deadline = inf
@@ -232,3 +250,7 @@ class Speaking:
         if not self._warned:
             self._warned = True
             self.warn(f"{event.npc} cannot say a sentence aloud: {detail}")
+
+
+def _untold(words: int, end: float) -> None:
+    pass  # a filler is not remembered, however much of it was heard

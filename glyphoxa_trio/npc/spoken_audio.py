@@ -4,8 +4,9 @@ The NPC remembers of its words only what was heard. A sentence that was played t
 end was heard. Of a sentence that was cut, the words were heard that fit into the share
 of it that was played; the last word only if it was complete. If its synthesis was cut,
 so that its length is unknown, the sentence counts as at least as long as a person takes
-to say it. Nothing after it was heard. A sentence that could not be spoken counts as
-text does.
+to say it. A synthesizer that tells when its words end is believed instead, as far as it
+has told. Nothing after it was heard. A sentence that could not be spoken counts as text
+does.
 
 A speech-to-speech model sends words and audio separately, without saying which belong
 together. Of the words of one round, those were heard that fit into the share of the
@@ -25,19 +26,21 @@ from .playback import Playback
 # Seconds. A player counts in frames, and rounds.
 TOLERANCE: Final = 0.025
 # Characters per second of a person who speaks slowly.
-_USUAL: Final = 15.0
+USUAL: Final = 15.0
 
 
 @attrs.define
 class _SpokenText:
     """A sentence that is being spoken, or was.
 
-    ``over``: no more audio of it comes. ``failed``: the audio is incomplete.
+    ``over``: no more audio of it comes. ``failed``: the audio is incomplete. ``ends``:
+    so many words end at so many seconds of it, in order, as far as that is known.
     """
 
     text: str
     over: bool = False
     failed: bool = False
+    ends: list[tuple[int, float]] = attrs.field(factory=list)
 
 
 @attrs.frozen
@@ -72,6 +75,10 @@ class SpokenAudio:
     def give(self, round_: int, place: int, seconds: float) -> None:
         """Add seconds of a sentence's audio that are sent to the listener."""
         self.playback.add((round_, place), seconds)
+
+    def time_words(self, round_: int, place: int, words: int, end: float) -> None:
+        """Record that the first ``words`` of a sentence end at ``end`` seconds."""
+        self._said[round_, place].ends.append((words, end))
 
     def end(self, round_: int, place: int, *, failed: bool = False) -> None:
         """Record that all of a sentence was sent, or that the rest of it failed."""
@@ -161,9 +168,20 @@ class SpokenAudio:
 
 
 def _words(said: _SpokenText, heard: float, given: float) -> str:
-    """Return the words that fit into the share that was played."""
+    """Return the words that were played to their end.
+
+    Those after the last one whose end is known are a share of the rest.
+    """
     words = said.text.split()
-    length = given
+    known, at = 0, 0.0
+    for count, end in said.ends:
+        if heard < end - TOLERANCE:
+            return " ".join(words[:known])
+        known, at = count, end
+    rest = words[known:]
+    length = given - at
     if said.failed or not said.over:
-        length = max(given, len(said.text) / _USUAL)
-    return " ".join(words[: floor(len(words) * heard / length)]) if length else ""
+        length = max(length, len(" ".join(rest)) / USUAL)
+    if length > 0:
+        known += floor(len(rest) * max(0.0, heard - at) / length)
+    return " ".join(words[:known])

@@ -168,7 +168,7 @@ class PlaybackOutput:
         The listener is told, if there is anything to stop.
         """
         unheard = {which(x) for x in self._drop(lambda x: isinstance(x, Speech))}
-        told = {which(x.event) for x in self._waiting if isinstance(x.event, Flush)}
+        told = self._flushes()
         gave_out = self._gave_out.intersection(running)
         # Waiting text is not taken back: it comes before its `Flush`.
         text = {which(x.event) for x in self._waiting if isinstance(x.event, GIVEN_OUT)}
@@ -208,7 +208,12 @@ class PlaybackOutput:
         void = self._gave_out.intersection(running)
         if self._reports:
             void |= self._playing()
-        return void - self._flushed
+        # A `Hold` overtakes a `Flush` that waits, and nothing would ever end it.
+        return void - self._flushed - self._flushes()
+
+    def _flushes(self) -> set[Which]:
+        """Return the turns whose `Flush` waits."""
+        return {which(x.event) for x in self._waiting if isinstance(x.event, Flush)}
 
     def reported(self, seconds: float) -> None:
         """Report how many seconds were played."""

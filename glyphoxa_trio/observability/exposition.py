@@ -71,6 +71,20 @@ async def open_exposition(
             nursery.cancel_scope.cancel("the block was left")
 
 
+def scraped(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """Return the metrics in the format that a client accepts, and its media type.
+
+    Meant for a worker thread: it waits for the registry's collectors.
+    """
+    from prometheus_client.exposition import choose_encoder
+
+    try:
+        encode, kind = choose_encoder(accept)
+    except Exception:  # border: a version that is none, in several ways
+        encode, kind = choose_encoder("")
+    return encode(registry), kind
+
+
 @attrs.frozen
 class _HttpAnswer:
     status: HTTPStatus
@@ -148,13 +162,7 @@ class _Desk:
 
     def _scraped(self, accept: str) -> _HttpAnswer:
         """In a worker thread."""
-        from prometheus_client.exposition import choose_encoder
-
-        try:
-            encode, kind = choose_encoder(accept)
-        except Exception:  # border: a version that is none, in several ways
-            encode, kind = choose_encoder("")
-        return _HttpAnswer(HTTPStatus.OK, encode(self._registry), kind)
+        return _HttpAnswer(HTTPStatus.OK, *scraped(self._registry, accept))
 
 
 @attrs.define(eq=False)

@@ -27,7 +27,7 @@ import trio
 from glyphoxa_trio.actors import Subscription, SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.host import Probed, ToolStalled
-from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.naming import provider_of
 from glyphoxa_trio.runtime import Runtime
 
 from .load import overload_record
@@ -81,10 +81,11 @@ class EventLog:
             return None if listing is None else listing.exposed
 
         def provider() -> str:
-            return _provider_of(runtime.llm)  # a reload may replace it
+            return provider_of(runtime.llm)  # a reload may replace it
 
         turns = TurnRecords(provider, exposed, self._texts)
-        self._watch(runtime.events, turns.of)
+        # In the turn's own task, where its span is the current one.
+        self._watch(runtime.events, turns.of, tap=turns.trace)
         of_host = partial(host_record, texts=self._texts)
         self._watch(runtime.host.events, of_host, only=_OF_HOST)
         self._watch(runtime.overload_events, overload_record)
@@ -109,10 +110,13 @@ class EventLog:
         topic: Topic[Any],
         record_of: Callable[[Any], LogRecord | None],
         only: type[Any] | tuple[type[Any], ...] = object,
+        tap: Callable[[Any], None] | None = None,
     ) -> None:
         if self._over:
             return
         watching = ExitStack()
+        if tap is not None:
+            watching.enter_context(topic.tap(tap))
         subscription = watching.enter_context(
             topic.subscribe(capacity=_BEHIND, only=only)
         )
@@ -262,14 +266,6 @@ async def open_log_file(
 def _append_to(path: Path) -> TextIO:
     flags = os.O_APPEND | os.O_CREAT | os.O_WRONLY
     return os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8")
-
-
-def _provider_of(llm: LLM) -> str:
-    """Return the folder of a provider of this package, or the label of another one."""
-    while hasattr(llm, "spoken_by"):  # one that is recorded is what it was
-        llm = llm.spoken_by  # and of a chain the one that is asked first
-    ours, _, rest = type(llm).__module__.partition("glyphoxa_trio.providers.")
-    return rest.partition(".")[0] if rest and not ours else llm.label
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:

@@ -65,23 +65,12 @@ async def open_metrics(
     Raises:
       MetricsError: if the registry has metrics of these names, or the port is taken.
     """
-    if "prometheus_client" not in sys.modules:  # which is not for the loop to wait for
-        await trio.to_thread.run_sync(import_module, "prometheus_client.core")
-    chosen = _new_registry() if registry is None else registry
+    chosen = await new_registry() if registry is None else registry
     figures = Figures(runtime.host.settings.limits)
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         stack.enter_context(counted(runtime, figures))
-        collector = _Collector(
-            partial(read, runtime, figures), trio.lowlevel.current_trio_token()
-        )
-        try:
-            chosen.register(collector)
-        except ValueError:
-            raise MetricsError(
-                "this registry has the metrics of another runtime: give each its own"
-            ) from None
-        stack.callback(chosen.unregister, collector)
+        stack.enter_context(shown(chosen, partial(read, runtime, figures)))
         metrics = Metrics(chosen, figures)
         if port is not None:
             from .exposition import open_exposition
@@ -89,6 +78,31 @@ async def open_metrics(
             serving = open_exposition(chosen, port=port)
             metrics.url = await stack.enter_async_context(serving)
         yield metrics
+
+
+@contextmanager
+def shown(
+    registry: CollectorRegistry, families: Callable[[], Sequence[Family]]
+) -> Generator[None]:
+    """Show what ``families`` returns in a registry until the block is left.
+
+    Args:
+      families: called in trio's thread for each scrape; always the same names.
+
+    Raises:
+      MetricsError: the registry has metrics of these names.
+    """
+    collector = _Collector(families, trio.lowlevel.current_trio_token())
+    try:
+        registry.register(collector)
+    except ValueError:
+        raise MetricsError(
+            "this registry has the metrics of another runtime: give each its own"
+        ) from None
+    try:
+        yield
+    finally:
+        registry.unregister(collector)
 
 
 @contextmanager
@@ -182,7 +196,18 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return buckets
 
 
-def _new_registry() -> CollectorRegistry:
-    from prometheus_client import CollectorRegistry
+async def new_registry(*, process: bool = False) -> CollectorRegistry:
+    """Return a registry that shows nothing yet, once Prometheus' library is loaded.
 
-    return CollectorRegistry()
+    Args:
+      process: show the processor time, memory and files of this process, by the names
+        that every program of Prometheus' library has; on Linux.
+    """
+    if "prometheus_client" not in sys.modules:  # which is not for the loop to wait for
+        await trio.to_thread.run_sync(import_module, "prometheus_client.core")
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
+    registry = CollectorRegistry()
+    if process:
+        ProcessCollector(registry=registry)
+    return registry

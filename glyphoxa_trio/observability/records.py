@@ -42,10 +42,13 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.tools.outcome import Outcome, Status
+from glyphoxa_trio.tracing import ids
 from glyphoxa_trio.units import milliseconds
 
 ServerEvent = ServerStatus | ServerWarning | SupervisionEvent
 
+# Each turn publishes one of these itself, before its other records.
+_IN_TURN: Final = (TierSelected, Shed, TurnDone)
 _REMEMBERED: Final = 1_000  # turns; more do not run at a time
 # A model may invent any name for a tool, also one made of what it was told.
 _A_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -82,6 +85,7 @@ class _OpenTurn:
     speaker: str | None = None
     said: str | None = None
     fallback: str | None = None
+    trace: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.define(eq=False)
@@ -99,8 +103,25 @@ class TurnRecords:
     texts: bool = False
     _turns: dict[tuple[NpcId, int], _OpenTurn] = attrs.field(factory=dict, init=False)
 
+    def trace(self, event: TurnEvent) -> None:
+        """Note the trace of a turn, in the task that publishes its event."""
+        if type(event) in _IN_TURN and (found := ids()):
+            self._turn(event).trace = found
+
     def of(self, event: TurnEvent) -> LogRecord | None:
         """The record of an event, if it has one."""
+        record = self._of(event)
+        if record is None:
+            return None
+        turn = self._turns.get((event.id, event.turn))
+        more = {} if turn is None else dict(turn.trace)
+        if event.tenant:
+            more["tenant"] = event.tenant
+        if not more:
+            return record
+        return attrs.evolve(record, fields={**record.fields, **more})
+
+    def _of(self, event: TurnEvent) -> LogRecord | None:
         match event:
             case TierSelected():
                 turn = self._turn(event)

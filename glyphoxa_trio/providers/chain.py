@@ -43,6 +43,7 @@ from .llm import (
     Switched,
     Waiting,
 )
+from .naming import Labelled
 
 PATIENCE: Final = 5.0  # seconds for a whole chain, if the caller has no deadline
 _SHARE: Final = 0.5
@@ -61,13 +62,6 @@ class ModelStatistics:
     answered: int
     failed: Mapping[ErrorKind, int]
     passed_over: int
-
-
-class Labelled(Protocol):
-    """A model of any kind; ``label`` names it in messages."""
-
-    @property
-    def label(self) -> str: ...
 
 
 class ModelFailure(Protocol):
@@ -113,7 +107,7 @@ class ModelCandidate(Generic[M]):
         self._failed[error.kind] += 1
         if error.kind is not self._told:
             self._told = error.kind
-            self.warn(f"{self.model.label}: {error}")
+            self.warn(labelled(self.model.label, error))
         if error.kind in (ErrorKind.BAD_REQUEST, ErrorKind.CONTEXT_FULL):
             self.breaker.release(ticket, now)
             return
@@ -129,6 +123,11 @@ class ModelCandidate(Generic[M]):
     def left(self, ticket: Ticket) -> None:
         """Note that the caller left a round."""
         self.breaker.release(ticket, trio.current_time())
+
+    def unavailable(self, now: float) -> str:
+        """Return the reason why it is not asked now."""
+        wait = self.breaker.retry_in(now)
+        return f"unavailable: it keeps failing, next attempt in {wait:.1f} s"
 
     def statistics(self) -> ModelStatistics:
         return ModelStatistics(
@@ -185,10 +184,7 @@ class Chain:
             of = f"{candidate.name}: " if at else ""
             if ticket is None:
                 candidate.passed_over += 1
-                wait = candidate.breaker.retry_in(now)
-                reasons.append(
-                    f"{of}unavailable: it keeps failing, next attempt in {wait:.1f} s"
-                )
+                reasons.append(f"{of}{candidate.unavailable(now)}")
                 continue
             follows = any(x.breaker.admits(now) for x in self._candidates[at + 1 :])
             limit = now + _SHARE * (until - now) if follows else inf
@@ -263,6 +259,12 @@ async def _attempt(
             candidate.answered(ticket)
         else:
             candidate.left(ticket)
+
+
+def labelled(label: str, error: object) -> str:
+    """Return the text of an error that names its model, once."""
+    words = str(error)
+    return words if words.startswith(f"{label}: ") else f"{label}: {words}"
 
 
 def _silent(seconds: float) -> LLMError:

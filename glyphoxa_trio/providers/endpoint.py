@@ -15,7 +15,6 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -29,6 +28,7 @@ from .address import check_address
 from .answer import AnswerEvents, ResponseAssembler, hang_up
 from .asking import ModelRequest
 from .body import Given, Payloads, is_json, is_stream, payloads_of
+from .client_errors import kinds_of_client_errors
 from .failures import excerpt, status_error, status_of
 from .line import Loading, RequestSlots
 from .llm import ErrorKind, LLMError, LLMEvent, Waiting
@@ -88,7 +88,8 @@ class Endpoint:
 
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
-        _kinds()  # loads the HTTP client, which would otherwise delay the first turn
+        # This loads the HTTP client, which would otherwise delay the first turn.
+        kinds_of_client_errors()
 
     def load_by(self, loading: Loading) -> None:
         """Use ``loading`` to load the model before a request."""
@@ -276,7 +277,7 @@ class Endpoint:
             yield
         # Border to foreign code: the HTTP client's errors, by one table.
         except Exception as error:
-            for types, kind in _kinds():
+            for types, kind in kinds_of_client_errors():
                 if isinstance(error, types):
                     words = f"{self.base_url}: {error or type(error).__name__}"
                     raise LLMError(kind, excerpt(words, self.api_key)) from error
@@ -328,25 +329,3 @@ class _InLine:
                 self._stack, self._asked, self._assembler
             )
         return await anext(self._events)
-
-
-@cache
-def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
-    """Return the table of the client's errors; the first row that fits counts."""
-    import httpx2
-
-    return (
-        (
-            (
-                httpx2.ConnectError,
-                httpx2.ConnectTimeout,
-                httpx2.PoolTimeout,
-                httpx2.ProxyError,
-                httpx2.UnsupportedProtocol,
-            ),
-            ErrorKind.UNREACHABLE,
-        ),
-        ((httpx2.SSEError, httpx2.DecodingError), ErrorKind.MALFORMED),
-        ((httpx2.InvalidURL, httpx2.LocalProtocolError), ErrorKind.BAD_REQUEST),
-        ((httpx2.HTTPError, httpx2.StreamError), ErrorKind.INTERRUPTED),
-    )

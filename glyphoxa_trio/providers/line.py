@@ -175,13 +175,18 @@ class RequestSlots:
         factory=trio.lowlevel.ParkingLot, init=False
     )
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a place."""
+        return len(self._lot)
+
     def enter_nowait(self, loading: Loading | None = None) -> str:
         """Take a place and return ""; or return why there is none now.
 
         Raises:
           LLMError: `OVERLOADED`, if too many requests wait already.
         """
-        waiting = len(self._lot)
+        waiting = self.waiting
         if loading is not None and loading.begin():
             why, waiting = "it is being loaded", loading.waiting
         elif self._taken < self.places and not self._lot:

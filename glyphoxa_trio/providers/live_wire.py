@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
 from .llm import ErrorKind
-from .s2s import Command, Event
 
 RETRYABLE: Final = frozenset(
     {
@@ -58,8 +57,17 @@ class Frame:
     lane: Lane = Lane.CONTROL
 
 
-class VendorWire(Protocol):
-    """One vendor's protocol for one socket. No method waits."""
+C = TypeVar("C", contravariant=True)
+E = TypeVar("E")
+
+
+class VendorWire(Protocol[C, E]):
+    """One vendor's protocol for one socket. No method waits.
+
+    It takes commands of the type ``C`` and returns events of the type ``E``: those of
+    `s2s` for a model that hears and speaks, the vendor's own for one that does half of
+    it.
+    """
 
     @property
     def ready(self) -> bool:
@@ -84,7 +92,7 @@ class VendorWire(Protocol):
         """Queue the client's first messages, if any: the socket is open."""
         ...
 
-    def send(self, command: Command, now: float) -> None:
+    def send(self, command: C, now: float) -> None:
         """Carry out a command, now or as soon as the protocol allows it.
 
         Raises:
@@ -92,7 +100,7 @@ class VendorWire(Protocol):
         """
         ...
 
-    def receive(self, message: str | bytes, now: float) -> list[Event]:
+    def receive(self, message: str | bytes, now: float) -> list[E]:
         """Return the events of a message. Bad messages do not raise.
 
         Raises:
@@ -101,7 +109,7 @@ class VendorWire(Protocol):
         """
         ...
 
-    def wake(self, now: float) -> list[Event]:
+    def wake(self, now: float) -> list[E]:
         """Run the step for which the `alarm` was set, and return its events.
 
         Raises:

@@ -14,14 +14,30 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.renamed import renamed
+
+# After one of these errors the next sentence or utterance would fail as well.
+_LASTING = frozenset({ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND})
 
 
 class SpeechError(GlyphoxaError):
     """Speech could not be synthesized or recognized.
 
-    The message is for people and holds no secret.
+    The message is for people and holds no secret; ``kind`` is what failed.
     """
+
+    def __init__(
+        self, detail: str = "", kind: ErrorKind = ErrorKind.INTERRUPTED
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+    @property
+    def lasting(self) -> bool:
+        """True if every later attempt would fail as well: a wrong key, model or
+        address."""
+        return self.kind in _LASTING
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +70,24 @@ class Synthesizer(Protocol):
 
         Raises:
           SpeechError: on entering or while iterating.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsWords(Protocol):
+    """The audio of a sentence, as `Synthesizer.speak` yields it, with word times.
+
+    Without it a sentence that is cut counts as heard in proportion to its audio. A
+    synthesizer of which only some audio tells them may have it as well.
+    """
+
+    def tell_words(self, told: Callable[[int, float], None]) -> None:
+        """Call ``told(words, end)`` from now on; it must not wait.
+
+        It means that the first ``words`` words of the sentence, as it was given, end at
+        ``end`` seconds of its audio. Told in order, each before the iteration returns
+        the audio in which it ends, and never without audio.
         """
         ...
 

@@ -13,6 +13,7 @@ _PCM: Final = 1
 _RIFF: Final = struct.Struct("<4sI4s")
 _CHUNK: Final = struct.Struct("<4sI")
 _FORMAT: Final = struct.Struct("<HHIIHH")
+_ENDLESS: Final = 0xFFFFFFFF
 _LONGEST_HEADER: Final = 64 * 1024  # bytes before the audio
 
 
@@ -21,6 +22,12 @@ def wav(pcm: bytes, rate: int) -> bytes:
     layout = _FORMAT.pack(_PCM, 1, rate, rate * WIDTH, WIDTH, 8 * WIDTH)
     body = _chunk(b"fmt ", layout) + _chunk(b"data", pcm)
     return _RIFF.pack(b"RIFF", 4 + len(body), b"WAVE") + body
+
+
+def with_length(header: bytes, length: int) -> bytes:
+    """Return the header of a WAV file for so many bytes of audio."""
+    first = _RIFF.pack(b"RIFF", len(header) - _CHUNK.size + length, b"WAVE")
+    return first + header[_RIFF.size : -4] + struct.pack("<I", length)
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
@@ -34,8 +41,12 @@ class WavReader:
 
     ``rate`` is known once the header has arrived. A program that writes to a pipe does
     not know how long it will speak: the length in the header is only a limit.
+
+    Args:
+      streamed: a length of 0 is not known, as programs write it that stream a file.
     """
 
+    streamed: bool = False
     rate: int | None = attrs.field(default=None, init=False)
     _head: bytearray = attrs.field(factory=bytearray, init=False)
     _left: int | None = attrs.field(default=None, init=False)  # bytes of the audio
@@ -76,7 +87,7 @@ class WavReader:
                 if self.rate is None:
                     raise AudioError("a WAV file that does not say its format")
                 self._head.clear()
-                self._left = length
+                self._left = length or (_ENDLESS if self.streamed else 0)
                 return head[at:]
             if len(head) < at + length:
                 break

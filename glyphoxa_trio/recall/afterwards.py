@@ -17,6 +17,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config.memory import MemoryConfig
 from glyphoxa_trio.errors import said
 from glyphoxa_trio.memory.contract import FoundLine, Memory
@@ -52,6 +53,8 @@ MOST_LINES: Final = 4000  # of an evening; those before are left out
 MOST_PIECES: Final = 20  # of what one audience heard
 PATIENCE: Final = 300.0  # seconds for one answer; a model on this machine is slow
 EVERY: Final = 30.0  # seconds between two looks for evenings that have ended
+MOST_ATTEMPTS: Final = 5  # at one answer, if turns need its place at the server
+_LOOKS: Final = 0.05  # seconds between two looks whether a turn does
 _WRITING: Final = 10.0
 _FIRST_PAUSE: Final = 60.0  # seconds after a model that did not answer
 _LONGEST_PAUSE: Final = 3600.0
@@ -74,6 +77,9 @@ class Afterwards:
       charge: called with the tokens of each answer.
       warn: called with what went wrong, in words.
       idle: returns when no turn runs; a request begins only then.
+      crowded: returns True while a turn waits for a place at a model's server; then a
+        request that runs is given up, and made again later.
+      changed: called with a campaign to which entities or facts were added.
     """
 
     memory: Memory
@@ -83,6 +89,8 @@ class Afterwards:
     charge: Callable[[Usage], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     idle: Callable[[], Awaitable[None]] = _at_once
+    crowded: Callable[[], bool] = lambda: False
+    changed: Callable[[CampaignKey], None] = lambda _: None
     _failures: defaultdict[Evening, int] = attrs.field(
         factory=lambda: defaultdict(int), init=False
     )
@@ -154,6 +162,7 @@ class Afterwards:
             if facts:
                 entities = mentions.entities(facts)
                 await self.memory.graph.put(campaign, entities=entities, facts=facts)
+                self.changed(campaign)
             for reach, text in summaries:
                 await self.memory.transcripts.set_summary(
                     campaign, evening, text, reach
@@ -225,9 +234,28 @@ class Afterwards:
         """Return an answer as text.
 
         Raises:
-          LLMError: the model did not answer, or not within `PATIENCE`.
+          LLMError: the model did not answer, or not within `PATIENCE`; or turns needed
+            its place each time.
         """
-        await self.idle()
+        for _ in range(MOST_ATTEMPTS):
+            await self.idle()
+            answer: str | None = None
+            with lone_errors():
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._give_way, nursery.cancel_scope)
+                    answer = await self._whole_answer(model, request)
+                    nursery.cancel_scope.cancel("it has answered")
+            if answer is not None:
+                return answer
+        raise LLMError(ErrorKind.OVERLOADED, "turns needed its place each time")
+
+    async def _give_way(self, request: trio.CancelScope) -> None:
+        """Give up a request when a turn needs its place."""
+        while not self.crowded():  # noqa: ASYNC110 - counted in many places
+            await trio.sleep(_LOOKS)
+        request.cancel("a turn needs its place")
+
+    async def _whole_answer(self, model: LLM, request: LLMRequest) -> str:
         text: list[str] = []
         size = 0
         with trio.move_on_after(PATIENCE) as patience:

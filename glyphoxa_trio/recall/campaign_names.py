@@ -112,6 +112,12 @@ class CampaignNames:
             one.change()
             self._refresh(campaign, one)
 
+    def changed_of(self, tenant: str) -> None:
+        """Make the names of all campaigns of a tenant anew."""
+        for campaign in list(self._campaigns):
+            if campaign.tenant == tenant:
+                self.changed(campaign)
+
     def _one(self, campaign: CampaignKey) -> _Campaign:
         one = self._campaigns.setdefault(campaign, _Campaign())
         self._campaigns.move_to_end(campaign)

@@ -138,6 +138,12 @@ class MemoryContext:
         )
         return telling.gathered()
 
+    def drop_prefetched(self, tenant: str) -> None:
+        """Drop all that was fetched ahead for a tenant's NPCs: memory has changed."""
+        for (owner, _, _), ahead in self._ahead.items():
+            if owner == tenant:
+                ahead.end()
+
     def prefetch(self, moment: Moment) -> None:
         """Fetch ahead for what a player is saying; called with each partial transcript.
 

@@ -158,6 +158,8 @@ class NameIndex:
 
     def corrected(self, text: str, viewer: Viewer) -> str:
         """Return the text with misheard names replaced; "" if there are none."""
+        if not self._by_code:
+            return ""
         written, at = [], 0
         for found in self.find(text, viewer):
             start, end = found.place

@@ -9,8 +9,9 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.state import state_folder
-from glyphoxa_trio.memory.opening import POSTGRES
+from glyphoxa_trio.memory.opening import POSTGRES, not_a_place
 
 _DIGITS: Final = 8  # of the hash
 _NAME: Final = re.compile(r"[\w-][\w .-]{0,99}")
@@ -29,7 +30,8 @@ def place_of(config: Config, source: Path | None) -> str | None:
     Returns None if memory is off, or if there is nothing to name a file after.
 
     Raises:
-      ConfigError: for a name that is no name of a file.
+      ConfigError: for a name that is no name of a file, or an address of a database
+        in another form.
     """
     memory = config.memory
     if memory.off:
@@ -39,6 +41,8 @@ def place_of(config: Config, source: Path | None) -> str | None:
             return memory.store
         if memory.store.startswith("~"):
             raise ConfigError("'~' is not expanded; write ${HOME} @ memory.store")
+        if why := not_a_place(memory.store):
+            raise ConfigError(f"{why} @ memory.store")
         return str(PurePath("" if source is None else source.parent, memory.store))
     if memory.name is not None:
         name = memory.name.strip()
@@ -53,3 +57,16 @@ def place_of(config: Config, source: Path | None) -> str | None:
         digest = sha256(abspath(source).encode(errors="surrogatepass")).hexdigest()
         name = f"{source.stem}-{digest[:_DIGITS]}"
     return str(state_folder(config) / "memory" / f"{name}.db")
+
+
+def memory_of(config: Config, path: Path, session: Path | None = None) -> str:
+    """Return the ``memory`` of a runtime that a command opens to talk to NPCs.
+
+    That is a file in the state folder, unless the configuration says otherwise, the
+    conversation is kept in a file of its own (``session``), or nothing is to be
+    remembered between runs.
+    """
+    kept_elsewhere = session is not None or not config.mcp.remember
+    if config.memory.store is None and kept_elsewhere:
+        return OFF
+    return place_of(config, path) or OFF

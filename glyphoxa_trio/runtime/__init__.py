@@ -27,9 +27,16 @@ if TYPE_CHECKING:
     from .overload import Overload, OverloadStatistics
     from .runtime import Runtime, RuntimeClosed
     from .session import Session
-    from .session_registry import UnknownNpc, find_npc
+    from .session_registry import (
+        NotClaimed,
+        SessionHold,
+        UnknownNpc,
+        WordsKeeper,
+        find_npc,
+    )
     from .session_snapshot import SessionSnapshot, SnapshotRefused
     from .session_state import SessionEnded, TooManySessions
+    from .session_status import SessionOverview
 else:
     from glyphoxa_trio.lazy import lazy_names
     from glyphoxa_trio.renamed import renamed
@@ -40,6 +47,7 @@ else:
             "Collector": "collector",
             "Environment": "environment",
             "MemoryStore": "idle_sessions",
+            "NotClaimed": "session_registry",
             "NotOnTrio": "opening",
             "Overload": "overload",
             "OverloadBegan": "loop_lag",
@@ -51,12 +59,15 @@ else:
             "RuntimeClosed": "runtime",
             "Session": "session",
             "SessionEnded": "session_state",
+            "SessionHold": "session_registry",
             "SessionSnapshot": "session_snapshot",
+            "SessionOverview": "session_status",
             "SessionStore": "idle_sessions",
             "SnapshotRefused": "session_snapshot",
             "StoreFull": "idle_sessions",
             "TooManySessions": "session_state",
             "UnknownNpc": "session_registry",
+            "WordsKeeper": "session_registry",
             "find_npc": "session_registry",
             "open_runtime": "opening",
         },
@@ -67,6 +78,7 @@ __all__ = [
     "Collector",
     "Environment",
     "MemoryStore",
+    "NotClaimed",
     "NotOnTrio",
     "Overload",
     "OverloadBegan",
@@ -78,12 +90,15 @@ __all__ = [
     "RuntimeClosed",
     "Session",
     "SessionEnded",
+    "SessionHold",
+    "SessionOverview",
     "SessionSnapshot",
     "SessionStore",
     "SnapshotRefused",
     "StoreFull",
     "TooManySessions",
     "UnknownNpc",
+    "WordsKeeper",
     "find_npc",
     "open_runtime",
 ]

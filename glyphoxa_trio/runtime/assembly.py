@@ -128,6 +128,7 @@ def memory_tools(
     viewer_of: Callable[[CallContext], Viewer],
     embed: Embed | None = None,
     now: Callable[[], float],
+    player_of: Callable[[CallContext], str] = lambda _: "",
 ) -> list[Tool]:
     """Return the tools of the enabled groups ``memory`` and ``sessions`` on a store.
 
@@ -139,7 +140,12 @@ def memory_tools(
     builtin = config.builtin
     on = {"memory": builtin.memory.enabled, "sessions": builtin.sessions.enabled}
     made = group.tools(
-        memory, campaign_of=campaign_of, viewer_of=viewer_of, embed=embed, now=now
+        memory,
+        campaign_of=campaign_of,
+        viewer_of=viewer_of,
+        embed=embed,
+        now=now,
+        player_of=player_of,
     )
     return [tool for tool in made if on[tool.definition.group]]
 

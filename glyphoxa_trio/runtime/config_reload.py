@@ -4,7 +4,8 @@
 while an earlier reload waits. `ConfigReload.carry_out` starts new and changed servers
 beside the old ones (a changed server runs twice until its successor is ready), waits
 until no turn runs, and switches in one step, without a pause, to the plan that was
-accepted last. A configuration that cannot serve is refused and changes nothing.
+accepted last. A configuration that cannot serve is refused and changes nothing. Above
+300 lines, because every step of it reads and changes the plan in use.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ class ConfigReload:
     _remembered: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    # The wait for a moment without turns, and True if there is to be none.
+    _deferral: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _at_once: bool = attrs.field(default=False, init=False)
     _switching: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -154,14 +158,21 @@ class ConfigReload:
         if self._accepted is not self.serving:
             self._with(self._accepted, tools)
 
-    async def carry_out(self) -> Reloaded:
+    async def carry_out(self, *, now: bool = False) -> Reloaded:
         """Switch to the plan that was accepted last, at a moment when no turn runs.
 
-        Waits `LONGEST_DEFERRAL` seconds at most for such a moment.
+        Waits `LONGEST_DEFERRAL` seconds at most for such a moment; with ``now`` not at
+        all, and an earlier reload that waits for one goes on, too.
         """
+        if now:
+            self._at_once = True
+            self._deferral.cancel("the switch is to be made now")
         async with self._switching:
-            while self._accepted is not self.serving:
-                await self._go_over_to(self._accepted)
+            try:
+                while self._accepted is not self.serving:
+                    await self._go_over_to(self._accepted)
+            finally:
+                self._at_once = False
             return self._last
 
     async def _go_over_to(self, plan: RuntimePlan) -> None:
@@ -185,7 +196,8 @@ class ConfigReload:
                 with trio.move_on_after(2 * member.spec.start_timeout):
                     await member.settled()
             deferred = self.activity.running > 0
-            with trio.move_on_after(LONGEST_DEFERRAL):
+            longest = 0.0 if self._at_once else LONGEST_DEFERRAL
+            with trio.move_on_after(longest) as self._deferral:
                 await self.activity.quiet()
         # From here to the end, without a pause, is the switch.
         if self._accepted is not plan:

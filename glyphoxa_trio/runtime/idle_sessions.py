@@ -67,12 +67,19 @@ class DurableSessions(Protocol):
 
         Raises:
           SnapshotRefused: it was kept, and cannot be read.
+          MemoryUnavailable: it was kept, and the store is away.
         """
+
+    def waits_for_namesake(self, key: SessionKey) -> bool:
+        """Return True if `take` waits for another session of this name to end."""
 
     def wakes(self, key: SessionKey) -> None:
         """Take note that the session is in use."""
 
     def keep(self, kept: SessionSnapshot) -> None:
+        """Keep a session that continues from this snapshot. Must not block."""
+
+    def changed(self, key: SessionKey) -> None:
         """Keep a session that was changed between its turns. Must not block."""
 
     def end(self, key: SessionKey) -> None:
@@ -182,7 +189,7 @@ class IdleSessions:
     def changed(self, state: SessionState) -> None:
         """Keep the session, which was changed between its turns."""
         if self._durable is not None and not state.resting:
-            self._durable.keep(self.taken(state))
+            self._durable.changed(state.key)
 
     def ended(self, state: SessionState) -> None:
         """Take note that the session has ended."""
@@ -223,6 +230,7 @@ class IdleSessions:
           TooManySessions: no open session can be set aside to make room.
           StoreFull: nor is there room in the store for one.
           SnapshotRefused: the stored snapshot is lost.
+          MemoryUnavailable: the store of memory is away.
         """
         if (waking := state.waking) is None:
             return
@@ -241,6 +249,10 @@ class IdleSessions:
     async def _take(self, state: SessionState, durable: DurableSessions) -> None:
         with trio.move_on_after(_PATIENCE) as patience:
             kept = await durable.take(state.key)
+        if patience.cancelled_caught and durable.waits_for_namesake(state.key):
+            raise SnapshotRefused(
+                f"an earlier session {state.key} has not ended within {_PATIENCE:g} s"
+            )
         if patience.cancelled_caught:
             raise SnapshotRefused(f"memory did not answer for the session {state.key}")
         state.check()
@@ -277,13 +289,19 @@ class IdleSessions:
         """Return what models have taken in the session since it began."""
         return state.spent if state.resting else self._costs.of(state.key)
 
-    def taken(self, state: SessionState) -> SessionSnapshot:
-        """Return a snapshot of a session that is open."""
+    def taken(self, state: SessionState, *, history: bool = True) -> SessionSnapshot:
+        """Return a snapshot of a session that is open, with or without its turns."""
         costs = self._costs
         seats = {
-            name: attrs.evolve(seat.memory.snapshot(), spent=costs.part(seat.memory.id))
+            name: attrs.evolve(
+                seat.memory.snapshot() if history else seat.memory.without_history(),
+                spent=costs.part(seat.memory.id),
+            )
             for name, seat in state.seats.items()
         }
+        kept = state.kept
+        if not history:
+            kept = {name: attrs.evolve(x, history=()) for name, x in kept.items()}
         scenes = {names: stage.snapshot(names) for names, stage in state.stages.items()}
         return SessionSnapshot(
             id=state.key.id,
@@ -292,7 +310,7 @@ class IdleSessions:
             taken_at=time.time(),
             run=self._run,
             clock=trio.current_time(),
-            npcs={**state.kept, **seats},
+            npcs={**kept, **seats},
             scenes=tuple({**state.kept_scenes, **scenes}.values()),
         )
 

@@ -63,6 +63,11 @@ class Models:
     _first: list[ModelCandidate[LLM]] = attrs.field(factory=list, init=False)
     _fallbacks: list[ModelCandidate[LLM]] | None = attrs.field(default=None, init=False)
 
+    @property
+    def crowded(self) -> bool:
+        """True if a request waits for a place at the server of a model."""
+        return any(line.waiting for line in self._lines.values())
+
     def for_npc(self, model: str | None) -> LLM:
         """Return the model of that name, made at the first call; None is the default
         model.

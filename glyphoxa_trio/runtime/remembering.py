@@ -7,9 +7,9 @@ the models exist: it adds to prompts, summarises evenings and embeds what was sa
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +21,11 @@ from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.memory import OFF, Durability
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.contract import Forgotten, Memory
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.npc import Costs, TurnEvent
-from glyphoxa_trio.npc.hot_context import HotContext, Moment
+from glyphoxa_trio.npc.hot_context import Gathered, HotContext, Moment
 from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
 from glyphoxa_trio.npc.topics import PublicNames
 from glyphoxa_trio.providers.llm import LLM, Usage
@@ -38,6 +38,7 @@ from glyphoxa_trio.recall.references import reference_in
 from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from .assembly import memory_tools
+from .forgotten_elsewhere import ForgottenElsewhere
 from .turn_keeper import TurnKeeper, open_keeper
 
 _DAY: Final = 86_400.0
@@ -51,11 +52,13 @@ class RuntimeMemory:
     Args:
       keeper: keeps turns, and knows the campaign of each session.
       config: returns the configuration in use.
+      elsewhere: looks for players whom other processes have forgotten.
       embedding: embeds what was said, if there is a model for that.
     """
 
     keeper: TurnKeeper
     _config: Callable[[], Config]
+    elsewhere: ForgottenElsewhere
     embedding: Embedding | None = None
     names: CampaignNames = attrs.field(init=False)
     context: MemoryContext = attrs.field(init=False)
@@ -67,7 +70,7 @@ class RuntimeMemory:
         self.context = MemoryContext(
             self.memory,
             self._config().memory.recall,
-            campaign_of=self._campaign_of_moment,
+            campaign_of=self._campaign_of,
             viewer_of=self._viewer,
             names=self.names.index,
             nursery=nursery,
@@ -83,10 +86,11 @@ class RuntimeMemory:
         return memory_tools(
             self._config(),
             self.memory,
-            campaign_of=self._campaign_of_call,
+            campaign_of=self._campaign_of,
             viewer_of=lambda context: self._viewer(context.npc),
             embed=None if self.embedding is None else self.embedding.embed_query,
             now=time.time,
+            player_of=lambda x: self.keeper.asker(self._key(x).npc(x.npc)),
         )
 
     @property
@@ -97,6 +101,16 @@ class RuntimeMemory:
     def public_names(self, session: SessionKey) -> PublicNames:
         """Return the names of a session's campaign that all NPCs may know."""
         return self.names.public(self.keeper.campaign_of(session))
+
+    async def forget(
+        self, tenant: str, player: str, *, again: bool = False
+    ) -> Forgotten:
+        """Forget a player whose sessions have ended, as `Memory.forget` does."""
+        await self.keeper.flush()
+        gone = await self.memory.forget(tenant, player, again=again)
+        self.names.changed_of(tenant)
+        self.context.drop_prefetched(tenant)
+        return gone
 
     def adopt(self, config: Config) -> None:
         """Use another configuration."""
@@ -111,6 +125,7 @@ class RuntimeMemory:
         costs: Costs,
         events: Topic[TurnEvent],
         busy: Callable[[], bool],
+        crowded: Callable[[], bool],
         warn: Callable[[str], None],
     ) -> None:
         """Add to prompts, and run what is done after evenings in ``nursery``.
@@ -118,8 +133,16 @@ class RuntimeMemory:
         Args:
           model: summarises evenings; None is a stand-in, which cannot.
           busy: returns True while a turn runs.
+          crowded: returns True while a request waits for a place at a model's server.
         """
-        context.add(self.context.provide)
+
+        @wraps(self.context.provide)
+        def provide(moment: Moment) -> Awaitable[Gathered | None]:
+            if moment.turn:
+                self.keeper.asks(self._key(moment).npc(moment.npc), moment.speaker)
+            return self.context.provide(moment)
+
+        context.add(provide)
         config = self._config().memory
         nursery.start_soon(self._warm_up)
         if config.keep_days is not None:
@@ -147,6 +170,8 @@ class RuntimeMemory:
             charge=charge,
             warn=warn,
             idle=idle,
+            crowded=crowded,
+            changed=self.names.changed,
         )
         nursery.start_soon(afterwards.run)
 
@@ -174,12 +199,12 @@ class RuntimeMemory:
                 return Viewer(npc, frozenset(one.knowledge_scope))
         return Viewer(npc)
 
-    def _campaign_of_call(self, call: CallContext) -> CampaignKey:
-        key = SessionKey(call.session or DEFAULT, call.tenant)
-        return self.keeper.campaign_of(key)
+    def _campaign_of(self, about: CallContext | Moment) -> CampaignKey:
+        return self.keeper.campaign_of(self._key(about))
 
-    def _campaign_of_moment(self, moment: Moment) -> CampaignKey:
-        return self.keeper.campaign_of(SessionKey(moment.session, moment.tenant))
+    @staticmethod
+    def _key(about: CallContext | Moment) -> SessionKey:
+        return SessionKey(about.session or DEFAULT, about.tenant)
 
 
 @asynccontextmanager
@@ -230,4 +255,8 @@ async def open_remembering(
             model = await stack.enter_async_context(embedder_of(settings.embeddings))
             embedding = Embedding(memory, model, warn=warn)
         kept = await stack.enter_async_context(open_keeper(keeper(memory=memory)))
-        yield RuntimeMemory(keeper=kept, config=config, embedding=embedding)
+        elsewhere = ForgottenElsewhere(memory, warn)
+        await elsewhere.begin()
+        yield RuntimeMemory(
+            keeper=kept, config=config, elsewhere=elsewhere, embedding=embedding
+        )

@@ -6,7 +6,8 @@ Above 300 lines: all of its methods are read in one place.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ from glyphoxa_trio.mcp import (
 )
 from glyphoxa_trio.mcp.tool_cache import identity
 from glyphoxa_trio.memory.contract import Forgotten, Memory
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
@@ -39,7 +41,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.arguments import check_names, check_session, check_values
 from glyphoxa_trio.npc.hot_context import HotContext
-from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
+from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
@@ -67,8 +69,9 @@ from .plans import plan as plan_for
 from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
 from .session import Session
-from .session_registry import SessionRegistry, find_npc
+from .session_registry import SessionRegistry, WordsKeeper, find_npc
 from .session_snapshot import SessionSnapshot, SnapshotRefused
+from .session_status import SessionOverview, status_of_session
 from .unready import Unready, unready
 from .unused_keys import idle_keys
 from .usability import usability_of, warnings_of
@@ -169,6 +172,13 @@ class Runtime:
         model."""
         return self._cast.services.costs.statistics()
 
+    def costs_limited(
+        self, refusal: Callable[[NpcId], str]
+    ) -> AbstractContextManager[None]:
+        """Refuse turns, as ceilings of cost do, for which ``refusal`` returns a reason,
+        inside the block; one such block at a time."""
+        return self._cast.services.costs.limited(refusal)
+
     @property
     def models(self) -> tuple[ModelStatistics, ...]:
         """Statistics of the models of ``llm`` and ``llm.fallbacks``; empty without
@@ -251,7 +261,8 @@ class Runtime:
           SnapshotRefused: a session of that id exists; or ``restore`` belongs to
             another tenant, is of a newer version, damaged, or not made with
             `sessions.key`.
-          ValueError: the session exists, and has other ``variables``.
+          ValueError: the session exists, and has other ``variables``, or belongs to
+            another campaign.
           RuntimeClosed: if the runtime has ended.
         """
         self._refuse_if_closed()
@@ -285,6 +296,14 @@ class Runtime:
         """The sessions that are open and not set aside, in the order of last use."""
         return tuple(state.key for state in self._cast.states.open)
 
+    def session_status(self, most: int = 100) -> tuple[SessionOverview, ...]:
+        """Return the state of sessions, the one used last first, and then of those that
+        are set aside; ``most`` of either. It uses none of them."""
+        cost, states = self._cast.resting.cost, self._cast.states
+        # A session that is set aside keeps its place, so the last one comes last.
+        shown = (*states.open[-most:][::-1], *states.set_aside[-most:][::-1])
+        return tuple(status_of_session(state, cost) for state in shown)
+
     @property
     def set_aside(self) -> int:
         """The number of sessions that are set aside until they are used again."""
@@ -298,6 +317,16 @@ class Runtime:
         """
         return None if self._cast.remembering is None else self._cast.remembering.memory
 
+    def campaign_of(self, session: str = DEFAULT, *, tenant: str = "") -> CampaignKey:
+        """Return the campaign whose memory a session has, or would have if it began.
+
+        It opens no session.
+        """
+        key = SessionKey(session, tenant)
+        if self._cast.remembering is None:
+            return CampaignKey(self.config.memory.campaign or session, tenant)
+        return self._cast.remembering.keeper.campaign_of(key)
+
     @property
     def memory_queue(self) -> tuple[int, int]:
         """The numbers of turns and other things that wait to be written to memory, and
@@ -305,7 +334,15 @@ class Runtime:
         if self._cast.remembering is None:
             return 0, 0
         keeper = self._cast.remembering.keeper
-        return keeper.waiting, keeper.lost
+        return keeper.writer.waiting, keeper.writer.lost
+
+    @property
+    def memory_lag(self) -> float:
+        """The seconds for which the oldest of those that wait to be written to memory
+        has waited; 0 if nothing waits."""
+        if self._cast.remembering is None:
+            return 0.0
+        return self._cast.remembering.keeper.writer.lag
 
     async def kept(self) -> None:
         """Return when every turn that has ended by now is written to memory, or lost.
@@ -329,10 +366,23 @@ class Runtime:
         """
         self._refuse_if_closed()
         await self._cast.end_those_with(player, tenant)
-        if self.memory is None:
+        if self._cast.remembering is None:
             return Forgotten()
-        await self.kept()
-        return await self.memory.forget(tenant, player)
+        return await self._cast.remembering.forget(tenant, player)
+
+    @contextmanager
+    def words_kept(self, keeper: WordsKeeper) -> Generator[None]:
+        """Have ``keeper`` forget players, too, until the block is left."""
+        self._cast.words.append(keeper)
+        try:
+            yield
+        finally:
+            self._cast.words.remove(keeper)
+
+    def player_of(self, session: SessionKey, speaker: str) -> str:
+        """Return the stable id of the player who speaks under this name in a session;
+        of one without an id, the name in lower case."""
+        return self._cast.player_of(session, speaker)
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
@@ -420,6 +470,14 @@ class Runtime:
         """Return every server with its state, also those that are not ready."""
         return self._fleet.status()
 
+    def server_lines(self, name: str) -> tuple[str, ...]:
+        """Return the last 20 lines that a server wrote to stderr, the oldest first.
+
+        They have no secrets of its configuration in them; of a server that writes more
+        than four a second, some are left out.
+        """
+        return self._fleet.lines(name)
+
     async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.
 
@@ -465,6 +523,15 @@ class Runtime:
             held=approvals.held,
             agreed=approvals.agreed,
         )
+
+    async def expect_approvals(self, *, expected: bool) -> None:
+        """Say if `ApprovalNeeded` events are answered from now on, with `Npc.approve`.
+
+        Without an answerer, and without an approver, NPCs are not shown the tools that
+        need one. NPCs that talk take it when their turn is over. What `open_runtime`
+        was given (``approvals``, ``approver``) holds in any case.
+        """
+        await self._cast.expect_approvals(expected=expected)
 
     def usability(
         self, npc: str | None = None, *, granted: bool = True
@@ -534,7 +601,9 @@ class Runtime:
         for text in self.advice():
             self._warnings.say(text)
 
-    async def reload(self, config: Config | None = None) -> Reloaded:
+    async def reload(
+        self, config: Config | None = None, *, now: bool = False
+    ) -> Reloaded:
         """Switch to another configuration: the given one, or the source read again.
 
         NPCs keep their conversations, and unchanged servers keep their processes.
@@ -544,6 +613,10 @@ class Runtime:
         use.
 
         Cancelling the caller does not cancel the reload.
+
+        Args:
+          now: do not wait for a moment without turns. Turns that run go on; calls to a
+            server that changed or is gone may still end within its timeout.
 
         Returns:
           The changes, by name.
@@ -560,7 +633,7 @@ class Runtime:
         async def carry_out() -> None:
             nonlocal result
             try:
-                result = outcome.Value(await self._reload(config))
+                result = outcome.Value(await self._reload(config, now=now))
             except Exception as error:  # raised to the caller of reload
                 result = outcome.Error(error)
             finally:
@@ -571,7 +644,7 @@ class Runtime:
             await end.wait()
         return result.unwrap()
 
-    async def _reload(self, config: Config | None) -> Reloaded:
+    async def _reload(self, config: Config | None, *, now: bool) -> Reloaded:
         async with self._reloading:
             if config is None:
                 config = await trio.to_thread.run_sync(
@@ -600,7 +673,7 @@ class Runtime:
             await self._cast.adopt(plan.config, models)
             if self._cast.remembering is not None:
                 self._cast.remembering.adopt(plan.config)
-        done = await self._generations.carry_out()
+        done = await self._generations.carry_out(now=now)
         self._hooks.registered()
         self._settle()
         return done

@@ -11,7 +11,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -21,12 +21,12 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.npc import Npc, Scene
-from glyphoxa_trio.npc.arguments import check_values
+from glyphoxa_trio.npc.arguments import check_text, check_values
 from glyphoxa_trio.npc.cost import Spent
 from glyphoxa_trio.renamed import renamed_method
 
 from .hooks import Hooks
-from .session_registry import SessionRegistry
+from .session_registry import SessionHold, SessionRegistry
 from .session_snapshot import SessionSnapshot
 from .session_state import SessionState
 
@@ -128,6 +128,61 @@ class Session:
           SnapshotRefused: the session is set aside, and its stored snapshot is lost.
         """
         return await self._cast.resting.snapshot(self._state)
+
+    async def claim(
+        self,
+        *,
+        steal_from: int | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> SessionHold:
+        """Claim the session in the store of memory and load it, before its first use.
+
+        Without this, its first use does so; if the session is open elsewhere, it goes
+        on without being kept, and a warning says so. A claimed session runs no call
+        with side effects before it is written that it begins: while the store is away,
+        or once another process has the session, such calls are refused.
+
+        Args:
+          steal_from: take it from a living process, if that one claimed it in this
+            epoch; what it writes from then on is refused.
+          on_lost: called once, when a write shows that another process has taken it.
+
+        Raises:
+          HeldElsewhere: another living process has it.
+          MemoryUnavailable: the store is away.
+          SnapshotRefused: it was kept, and cannot be read.
+          NotClaimed: there is no memory, or it was used here without a claim.
+          SessionEnded: if the session has ended.
+        """
+        return await self._cast.claim(self._state, steal_from, on_lost)
+
+    async def release(self, *, write: bool = True) -> None:
+        """End the session here, so that another process can continue it.
+
+        Turns are interrupted as by `end`. Returns when everything is written and the
+        claim was given back, however long the store is away.
+
+        Args:
+          write: False writes nothing more, and leaves the claim: the session belongs to
+            another process already.
+        """
+        if not self._state.ended:
+            await self._hooks.ending(self._state.key)
+            await self._cast.release(self._state, write=write)
+
+    async def interrupt(self, *, speaker: str | None = None) -> bool:
+        """End all answers that run in the session; return False if none did.
+
+        Args:
+          speaker: end only answers to this speaker.
+        """
+        check_text(speaker=speaker or "")
+        ended = False
+        for stage in list(self._state.stages.values()):
+            ended |= await stage.scene.interrupt(speaker=speaker)
+        for seat in list(self._state.seats.values()):
+            ended |= await seat.npc.interrupt(speaker=speaker)
+        return ended
 
     async def end(self) -> None:
         """End the session: interrupt whatever runs or waits in it.

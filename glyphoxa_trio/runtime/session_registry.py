@@ -8,8 +8,8 @@ Above 300 lines, because all that is made for an NPC of a session is made here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from random import Random
 from typing import Final, Protocol
@@ -55,6 +55,7 @@ from .idle_sessions import (
     SessionStore,
     StoreFull,
 )
+from .kept_table import id_by_name
 from .models import Models
 from .overload import Overload
 from .remembering import RuntimeMemory
@@ -79,7 +80,17 @@ class UnknownNpc(GlyphoxaError):
 
 
 def find_npc(config: Config, name: str) -> NpcConfig:
-    """Return the NPC of that name.
+    """Return the NPC of that name, as `full_name` finds it.
+
+    Raises:
+      UnknownNpc: with the nearest names.
+    """
+    found = full_name([npc.name for npc in config.npcs], name)
+    return next(npc for npc in config.npcs if npc.name == found)
+
+
+def full_name(known: Sequence[str], name: str) -> str:
+    """Return the one of these names that is meant.
 
     The beginning of a name is enough if it is unique, and so is a later word of it,
     such as Fenn for Old Fenn.
@@ -88,17 +99,44 @@ def find_npc(config: Config, name: str) -> NpcConfig:
       UnknownNpc: with the nearest names.
     """
     wanted = name.casefold().strip()
-    names = {npc.name.casefold(): npc for npc in config.npcs}
+    names = {each.casefold(): each for each in known}
     if wanted in names:
         return names[wanted]
-    begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+    begun = [each for full, each in names.items() if full.startswith(wanted)]
     if not begun:
-        begun = [npc for full, npc in names.items() if f" {wanted}" in full]
+        begun = [each for full, each in names.items() if f" {wanted}" in full]
     if wanted and len(begun) == 1:
         return begun[0]
-    known = [npc.name for npc in config.npcs]
-    near = [npc.name for npc in begun] or nearest(name, known) or known
+    near = begun or nearest(name, known) or known
     raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
+
+
+class NotClaimed(GlyphoxaError):
+    """A session cannot be claimed, since nothing keeps it; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionHold:
+    """The claim of a session.
+
+    ``epoch``: each claim of a session has a higher one. ``said``: the ids of its last
+    utterances (`Npc.say`) whose turns were kept, or have begun a side effect.
+    """
+
+    epoch: int
+    said: tuple[str, ...]
+
+
+class WordsKeeper(Protocol):
+    """An object beside the sessions that has words of players, such as shown turns."""
+
+    def players(self, tenant: str) -> Iterable[str]:
+        """Return the ids of the players of a tenant whose words it has."""
+        ...
+
+    def forget(self, player: str, tenant: str) -> None:
+        """Let go of all turns in which this player spoke. Must not raise."""
+        ...
 
 
 class Borrow(Protocol):
@@ -145,7 +183,9 @@ class SessionRegistry:
     services: Services = attrs.field(init=False)
     states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
+    words: list[WordsKeeper] = attrs.field(factory=list, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
+    _expected: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._named = {npc.name: npc for npc in self.config.npcs}
@@ -229,9 +269,12 @@ class SessionRegistry:
                 session=state.key,
             )
 
+        def changed() -> None:
+            if self.services.log is not None:
+                self.services.log.changed(state.key)
+
         async def again() -> Ref[SceneMessages] | None:
-            if state.ended:
-                return None
+            state.check()
             await self.resting.wake(state)
             return self.scene(names, find, state)._door.ref
 
@@ -248,7 +291,7 @@ class SessionRegistry:
             ref = spawn(
                 self.nursery,
                 lambda inbox: SceneActor(
-                    company, settings, attention, self.services.handover
+                    company, settings, attention, self.services.handover, changed
                 ).run(inbox),
                 name=name,
                 restart=_AFTER_A_FAULT,
@@ -273,18 +316,37 @@ class SessionRegistry:
             state.stages[names] = SessionScene(scene, attention, company)
         return scene
 
-    def snapshot_of(self, key: SessionKey) -> SessionSnapshot | None:
-        """Return a snapshot of an open session; None if it is not open."""
+    def snapshot_of(
+        self, key: SessionKey, *, history: bool = True
+    ) -> SessionSnapshot | None:
+        """Return a snapshot of an open session, with or without its turns; None if it
+        is not open."""
         state = self.states.get(key)
         if state is None or state.resting or state.ended:
             return None
-        return self.resting.taken(state)
+        return self.resting.taken(state, history=history)
 
     async def end_those_with(self, player: str, tenant: str) -> None:
-        """End the open sessions of a tenant that have words of this player."""
+        """End the open sessions of a tenant that have words of this player, and have
+        other keepers of words forget the player."""
         for state in self.states.open:
             if state.key.tenant == tenant and player in self._speakers(state):
                 await self.end(state)
+        for keeper in self.words:
+            keeper.forget(player, tenant)
+
+    def players(self, tenant: str) -> set[str]:
+        """Return the ids of the players of a tenant whose words open sessions have, or
+        other keepers of words."""
+        several = [x for x in self.states.open if x.key.tenant == tenant]
+        kept = (x.players(tenant) for x in self.words)
+        return set().union(*map(self._speakers, several), *kept)
+
+    def player_of(self, session: SessionKey, speaker: str) -> str:
+        """Return the stable id of the player who speaks under this name."""
+        if self.remembering is None:
+            return id_by_name(speaker)
+        return self.remembering.keeper.player_of(session, speaker)
 
     def _speakers(self, state: SessionState) -> set[str]:
         """Return the ids of the players whose words a session has."""
@@ -293,10 +355,7 @@ class SessionRegistry:
             names |= {line.speaker for line in npc.overheard}
             for exchange in npc.history:
                 names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}
-        if self.remembering is None:
-            return {name.casefold().strip() for name in names}
-        table = self.remembering.keeper.table(state.key)
-        return {table.player(name) for name in names}
+        return {self.player_of(state.key, name) for name in names}
 
     async def tend(self) -> None:
         """Set aside sessions that are idle for long, until cancelled."""
@@ -305,6 +364,49 @@ class SessionRegistry:
             await trio.sleep(min(_TENDED, idle / 4))
             with suppress(StoreFull):  # they stay open
                 self.states.rest_unused(trio.current_time() - idle)
+
+    async def claim(
+        self,
+        state: SessionState,
+        steal_from: int | None,
+        on_lost: Callable[[], None] | None,
+    ) -> SessionHold:
+        """Claim a session and load it; see `Session.claim`."""
+        state.check()
+        if self.remembering is None:
+            raise NotClaimed("sessions are not kept: configure `memory`")
+        keeper = self.remembering.keeper
+        table = keeper.table(state.key)
+        if table.claim is None and not state.resting:
+            raise NotClaimed(f"{state.key} began here without a claim: end it first")
+        claim = await keeper.claim(state.key, steal_from=steal_from)
+        table.is_strict(on_lost)
+        await self.resting.wake(state)
+        kept = self.resting.taken(state).npcs.values()
+        said = [x.utterance for npc in kept for x in npc.history if x.utterance]
+        return SessionHold(epoch=claim.epoch, said=(*table.cut_short, *said))
+
+    async def release(self, state: SessionState, *, write: bool) -> None:
+        """End a session here and leave it to others; see `Session.release`."""
+        if state.ended:
+            return
+        keeper = None if self.remembering is None else self.remembering.keeper
+        if keeper is not None:
+            await keeper.namesake_ended(state.key)
+            if state.ended:
+                return
+        was_open = not state.resting
+        with nullcontext() if keeper is None else keeper.ending(state.key):
+            if keeper is not None and not write:
+                keeper.drop(state.key)
+            await self._close(state)
+            kept = self.resting.taken(state) if was_open else None
+            self.services.costs.forget(state.key)
+            written = None
+            if keeper is not None and write:
+                written = keeper.release(state.key, kept)
+        if written is not None:
+            await written.wait()
 
     async def end(self, state: SessionState) -> None:
         """End a session: interrupt what runs or waits in it.
@@ -317,9 +419,24 @@ class SessionRegistry:
         if state.resting and self.resting.durable:
             with suppress(GlyphoxaError):  # what was kept of it ends as well
                 await self.resting.wake(state)
+        keeper = None if self.remembering is None else self.remembering.keeper
+        if keeper is not None:
+            await keeper.namesake_ended(state.key)
+            if state.ended:
+                return
         if state.resting:  # its key is free once the store has dropped its snapshot
             state.end()
             await self.resting.forget(state)
+        # A new session under the same key must not inherit its costs.
+        self.services.costs.forget(state.key)
+        with nullcontext() if keeper is None else keeper.ending(state.key):
+            await self._close(state)
+            self.resting.ended(state)
+        if self.states.get(state.key) is None:  # costs that its last turns added
+            self.services.costs.forget(state.key)
+
+    async def _close(self, state: SessionState) -> None:
+        """Free the key of a session, and end its actors."""
         self.states.end(state)
         self.left(state.key)
         for stage in state.stages.values():
@@ -327,11 +444,6 @@ class SessionRegistry:
         async with trio.open_nursery() as nursery:
             for seat in state.seats.values():
                 nursery.start_soon(seat.npc.end)
-            # A new session under the same key must not inherit its costs.
-            self.services.costs.forget(state.key)
-        self.resting.ended(state)
-        if self.states.get(state.key) is None:  # costs that its last turns added
-            self.services.costs.forget(state.key)
 
     async def adopt(self, config: Config, models: Models) -> None:
         """Use another configuration; each session takes it when its turn is over.
@@ -348,6 +460,15 @@ class SessionRegistry:
         await self.services.selector.ask(
             Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
         )
+
+    async def expect_approvals(self, *, expected: bool) -> None:
+        """Note if questions about calls are answered from now on; each session takes
+        it when its turn is over."""
+        if expected is not self._expected:
+            self._expected = expected
+            for state in self.states.open:
+                for name, seat in list(state.seats.items()):
+                    await self._become(self._named.get(name), state, name, seat)
 
     async def _become(
         self,
@@ -428,7 +549,8 @@ class SessionRegistry:
     ) -> Ref[SessionMessages] | None:
         """Return the actor of an NPC whose session was set aside, after bringing that
         back."""
-        if state.ended or npc.name not in self._named:
+        state.check()
+        if npc.name not in self._named:
             return None
         await self.resting.wake(state)
         return self.npc(npc.name, state)._door.ref
@@ -452,7 +574,8 @@ class SessionRegistry:
     @property
     def asks_somebody(self) -> bool:
         """True if an approver or the embedder answers questions about calls."""
-        return self.approvals or self.services.approver is not None
+        asked = self.approvals or self._expected
+        return asked or self.services.approver is not None
 
     def _grant(self, npc: NpcConfig) -> Grant:
         return grant_of(npc, self.config, approver=self.asks_somebody)

@@ -17,7 +17,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import ActorGone, GlyphoxaError
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.cost import Spent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
@@ -38,7 +38,7 @@ class TooManySessions(GlyphoxaError):
     some."""
 
 
-class SessionEnded(GlyphoxaError):
+class SessionEnded(ActorGone):
     """The session has ended; `Runtime.session` begins another one."""
 
 
@@ -137,6 +137,11 @@ class SessionState:
             and all(stage.idle for stage in self.stages.values())
         )
 
+    @property
+    def used(self) -> bool:
+        """True if it was used since it began."""
+        return self.used_at > -math.inf
+
     def set_variables(self, values: Mapping[str, str | None]) -> None:
         """Set variables for NPCs that are used for the first time, or again since a
         restore."""
@@ -207,7 +212,9 @@ class SessionState:
     def check(self) -> None:
         """Raise `SessionEnded` if the session has ended."""
         if self.ended:
-            raise SessionEnded(f"the session {self.key} has ended")
+            raise SessionEnded(
+                f"the session {self.key} has ended; runtime.session begins another one"
+            )
 
 
 @attrs.define(eq=False)
@@ -233,6 +240,11 @@ class SessionStates:
     def open(self) -> tuple[SessionState, ...]:
         """The sessions that are not set aside; the one used last comes last."""
         return tuple(self._open.values())
+
+    @property
+    def set_aside(self) -> tuple[SessionState, ...]:
+        """The sessions that are set aside."""
+        return tuple(self._resting.values())
 
     @property
     def resting(self) -> int:

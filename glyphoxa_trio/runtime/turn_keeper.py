@@ -4,149 +4,77 @@ A turn is handed over when it has ended, and is written a moment later by one ta
 the order of the turns. The queue is bounded. While the store cannot be written, turns
 go on: what they leave waits, and beyond the bound it is dropped with a warning.
 
-Lines are written once it is known how much of them was heard, a minute after the turn
-at the latest. Above 300 lines, because every entry passes through one queue.
+Answers become lines once it is known how much of them was heard, a minute after the
+turn at the latest. What changes between turns is written at once, and at most once a
+second. Above 300 lines, because the order in which snapshots, turns and changes are
+queued is what a session can be restored from.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import (
     AsyncGenerator,
     Callable,
-    Iterable,
-    Iterator,
+    Generator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.errors import GlyphoxaError, said
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
-from glyphoxa_trio.memory.entries import IDLE, Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.entries import Claim, Entry, KeptEntry
 from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere, MemoryUnavailable
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import TurnEvent, TurnKept
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.overheard import Overheard
-from glyphoxa_trio.npc.snapshot import ExchangeSnapshot
 from glyphoxa_trio.npc.turn.turn_log import EndedTurn
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .idle_sessions import StoreFull
+from .journal_writer import RETRY, JournalJob, JournalWriter
+from .kept_table import KeptTable, id_by_name
+from .logged_turn import LoggedTurn, overheard_line, rest_of
 from .session_log import (
+    UnheardTurn,
     effect_entry,
-    heard_entry,
-    heard_of,
     restored,
     snapshot_entry,
-    turn_entry,
+    state_entry,
 )
 from .session_snapshot import SessionSnapshot
 
-MOST_WAITING: Final = 1000  # turns, and other things to be written
-_MOMENT: Final = 0.02  # after a turn, so that its last words count as heard
 _LOOKS: Final = 0.25  # how often to look whether a turn was heard out
 _HEARING: Final = 60.0  # after a turn; later nothing more of it is heard
+# What is heard later is written later, in a session that others may claim. Below the
+# time for which a worker of a cluster waits to tell the end of a turn.
+_HEARD_BEFORE: Final = 0.15
 _BEFORE_A_CALL: Final = 0.1
 _CLOSING: Final = 5.0
-_TURNS_IN_A_LOG: Final = 100  # after so many turns of a session, a snapshot
-_RETRY: Final = (0.1, 5.0)  # the first pause while the store is away, and the longest
+_BETWEEN_CHANGES: Final = 1.0  # changes that come sooner are written together
+_LOADING: Final = 2.0
 
 
-@attrs.define(eq=False)
-class KeptTable:
-    """One session of which turns are kept.
+class TakeSnapshot(Protocol):
+    """A function that returns a snapshot of an open session, with or without its turns;
+    None if it is not open."""
 
-    Args:
-      players: the stable ids of players, by the names under which they speak.
-
-    ``claim``: None before the session is used, and if it is not kept.
-    """
-
-    key: SessionKey
-    campaign: CampaignKey
-    players: dict[str, str] = attrs.field(factory=dict)
-    claim: Claim | None = attrs.field(default=None, init=False)
-    evening: str = attrs.field(default="", init=False)
-    spoken_at: float = attrs.field(default=0.0, init=False)
-    resting: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
-    turns: int = attrs.field(default=0, init=False)  # since its last snapshot
-
-    def player(self, speaker: str) -> str:
-        """Return the stable id of the player who speaks under this name."""
-        return self.players.get(speaker) or speaker.casefold().strip()
-
-    def claimed(self, claim: Claim | None) -> None:
-        """Keep the session from now on; with None, keep it no longer."""
-        self.claim = claim
-        if claim is not None:
-            self.campaign = claim.campaign
-
-    def call(self, players: Mapping[str, str]) -> None:
-        """Set the stable ids of players."""
-        self.players |= players
-
-    def began(self, evening: str, at: float) -> None:
-        """Record the evening that its lines belong to, and when the last one came."""
-        self.evening, self.spoken_at = evening, at
-
-    def count(self) -> bool:
-        """Count a turn; return True if so many were kept that a snapshot is due."""
-        self.turns = (self.turns + 1) % _TURNS_IN_A_LOG
-        return not self.turns
-
-    def rests(self, kept: SessionSnapshot | None) -> None:
-        """Hold the snapshot of a session that is set aside until it is written."""
-        self.resting = kept
+    def __call__(
+        self, key: SessionKey, *, history: bool = True
+    ) -> SessionSnapshot | None: ...
 
 
-@attrs.define(eq=False)
-class _LoggedTurn:
-    """A turn that is to be written, or may have to be corrected."""
-
-    turn: EndedTurn
-    at: float
-    until: float
-    written: tuple[ExchangeSnapshot, ...] | None = None
-    lined: bool = False
-    asked: bool = False
-
-    @property
-    def settled(self) -> bool:
-        return self.turn.heard_out or trio.current_time() >= self.until
-
-    def now(self) -> tuple[ExchangeSnapshot, ...]:
-        return tuple(x.snapshot() for x in self.turn.exchanges)
-
-
-@attrs.define(eq=False)
-class _Job:
-    """Something to be written. Its entries are made when it is written first.
-
-    ``done`` is called when it was written, with None, or with why it never will be.
-    ``ends``: give the claim back, and if True, end the session.
-    """
-
-    table: KeptTable
-    _make: Callable[[], Sequence[Entry]]
-    done: Callable[[str | None], None] = lambda _: None
-    ends: bool | None = None
-    _made: Sequence[Entry] | None = attrs.field(default=None, init=False)
-
-    def entries(self) -> Sequence[Entry]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+def _no_snapshot(key: SessionKey, *, history: bool = True) -> SessionSnapshot | None:
+    return None
 
 
 @attrs.define(eq=False, repr=False)
@@ -171,22 +99,21 @@ class TurnKeeper:
     _warn: Callable[[str], None]
     _now: Callable[[], float] = time.time
     _waits: bool = True
-    lost: int = attrs.field(default=0, init=False)
+    writer: JournalWriter = attrs.field(init=False)
     _tables: dict[SessionKey, KeptTable] = attrs.field(factory=dict, init=False)
-    _waiting: deque[_Job] = attrs.field(factory=deque, init=False)
-    _more: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _empty: trio.Event = attrs.field(factory=trio.Event, init=False)
+    # Sessions whose turns are ending, and those of the same names that begin meanwhile.
+    _ending: dict[SessionKey, trio.Event] = attrs.field(factory=dict, init=False)
+    _next: dict[SessionKey, KeptTable] = attrs.field(factory=dict, init=False)
     _settle: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _away: bool = attrs.field(default=False, init=False)
     _running: trio.CancelScope = attrs.field(
         factory=lambda: trio.CancelScope(shield=True), init=False
     )
-    _settling: dict[SessionKey, dict[str, _LoggedTurn]] = attrs.field(
+    _settling: dict[SessionKey, dict[str, LoggedTurn]] = attrs.field(
         factory=dict, init=False
     )
-    _snapshot: Callable[[SessionKey], SessionSnapshot | None] = attrs.field(
-        default=lambda _: None, init=False
-    )
+    _snapshot: TakeSnapshot = attrs.field(default=_no_snapshot, init=False)
+    _changed: set[SessionKey] = attrs.field(factory=set, init=False)
+    _change: trio.Event = attrs.field(factory=trio.Event, init=False)
     _correct: Callable[[CampaignKey, str], str] = attrs.field(
         default=lambda _, __: "", init=False
     )
@@ -194,11 +121,12 @@ class TurnKeeper:
         factory=dict, init=False
     )
 
+    def __attrs_post_init__(self) -> None:
+        self.writer = JournalWriter(self.memory, self._warn, self._now)
+
     # Sessions.
 
-    def snapshots_by(
-        self, snapshot: Callable[[SessionKey], SessionSnapshot | None]
-    ) -> None:
+    def snapshots_by(self, snapshot: TakeSnapshot) -> None:
         """Have this function take the snapshots of open sessions."""
         self._snapshot = snapshot
 
@@ -212,12 +140,22 @@ class TurnKeeper:
         campaign: str | None = None,
         players: Mapping[str, str] | None = None,
     ) -> KeptTable:
-        """Return the table of a session, which begins now if there is none."""
-        table = self._tables.get(key)
+        """Return the table of a session, which begins now if there is none, or if the
+        one of this name is ending.
+
+        Raises:
+          ValueError: it belongs to another campaign.
+        """
+        tables = self._tables_of(key)
+        table = tables.get(key)
         if table is None:
             name = campaign or self._campaign or key.id
-            table = KeptTable(key, CampaignKey(name, key.tenant))
-            self._tables[key] = table
+            table = tables[key] = KeptTable(key, CampaignKey(name, key.tenant))
+        elif campaign and campaign != table.campaign.campaign:
+            raise ValueError(
+                f"the session {key} belongs to the campaign"
+                f" {table.campaign.campaign!r}, and cannot be moved to {campaign!r}"
+            )
         if players:
             table.call(players)
         return table
@@ -229,45 +167,90 @@ class TurnKeeper:
             return table.campaign
         return CampaignKey(self._campaign or key.id, key.tenant)
 
-    @property
-    def waiting(self) -> int:
-        """The number of turns and other things that are not written yet."""
-        return len(self._waiting)
+    def player_of(self, key: SessionKey, speaker: str) -> str:
+        """Return the stable id of the player who speaks under this name."""
+        table = self._tables_of(key).get(key)
+        return id_by_name(speaker) if table is None else table.player(speaker)
+
+    def _tables_of(self, key: SessionKey) -> dict[SessionKey, KeptTable]:
+        return self._next if key in self._ending else self._tables
+
+    def asks(self, npc: NpcId, speaker: str) -> None:
+        """Note who speaks to an NPC, in a turn that begins."""
+        if (table := self._tables.get(npc.session)) is not None:
+            table.asking[npc.npc] = speaker
+
+    def asker(self, npc: NpcId) -> str:
+        """Return the id of the player who spoke to an NPC last; "" if none did."""
+        table = self._tables.get(npc.session)
+        speaker = "" if table is None else table.asking.get(npc.npc, "")
+        return "" if table is None or not speaker else table.player(speaker)
 
     async def take(self, key: SessionKey) -> SessionSnapshot | None:
         """Claim a session that is used from now on, and return it as it was kept.
 
         None means that it begins; a warning says so if it is not kept, because another
-        process has it or the store cannot be read.
+        process has it or the store cannot be reached.
 
         Raises:
           SnapshotRefused: it was kept, and cannot be read.
+          MemoryUnavailable: it was kept, and the store is away; the next use may
+            succeed.
         """
+        await self.namesake_ended(key)
         table = self.table(key)
         if (kept := table.resting) is not None:
             return kept
-        if any(x.ends and x.table.key == key for x in self._waiting):
-            await self.flush()  # the one of this id before it is still to end
-        journal = self.memory.journal
-        if table.claim is not None:  # it was set aside by this process
-            entries = await journal.load(table.claim)
-            return restored(entries, self._nothing(key)).snapshot
         try:
-            claim = await journal.claim(key.tenant, key.id, table.campaign)
+            claim = await self.claim(key)
         except (HeldElsewhere, MemoryUnavailable) as error:
             self._warn(f"{error}: what happens in {key} now is not kept")
             return None
-        table.claimed(claim)
-        if not claim.known:
+        if not (claim.known or table.loaded):
+            table.was_loaded()
             return None
-        back = restored(await journal.load(claim), self._nothing(key))
-        for npc, turn, at, exchanges in back.unheard:
-            lines = partial(self._lines, table, npc, turn, exchanges, (npc,), at)
-            self._put(_Job(table, lines))
+        back = restored(await self._load(claim), self._nothing(key))
+        if table.loaded:  # it was set aside by this process
+            return back.snapshot
+        table.was_loaded(back.cut_short)
+        for turn in back.unheard:
+            self.writer.put(JournalJob(table, partial(rest_of, table, turn)))
         # The entries of each run begin with a snapshot: their times are on its clock.
         now = self._now()
-        self._put(_Job(table, lambda: [snapshot_entry(back.snapshot, at=now)]))
+        self._put_snapshot(table, lambda: _whole(table, back.snapshot, now))
         return back.snapshot
+
+    async def claim(self, key: SessionKey, *, steal_from: int | None = None) -> Claim:
+        """Return the claim of a session, made now if there is none; see
+        `Journal.claim`.
+
+        Raises:
+          HeldElsewhere: another living process has it.
+          MemoryUnavailable: the store is away.
+        """
+        await self.namesake_ended(key)
+        table = self.table(key)
+        if self.writer.ends(key):
+            await self.flush()  # the one of this id before it is still to end
+        if (claim := table.claim) is None:
+            claim = await self.memory.journal.claim(
+                key.tenant, key.id, table.campaign, steal_from=steal_from
+            )
+            table.claimed(claim)
+        return claim
+
+    async def _load(self, claim: Claim) -> Sequence[KeptEntry]:
+        """Return a session's entries; try for two seconds if the store is away."""
+        pause, _ = RETRY
+        until = trio.current_time() + _LOADING
+        while True:
+            try:
+                return await self.memory.journal.load(claim)
+            except MemoryUnavailable:
+                if trio.current_time() + pause > until:
+                    raise
+            await trio.sleep(pause)
+            pause *= 2
 
     def _nothing(self, key: SessionKey) -> SessionSnapshot:
         return SessionSnapshot(
@@ -286,8 +269,8 @@ class TurnKeeper:
         Raises:
           StoreFull: too much waits to be written.
         """
-        if len(self._waiting) >= MOST_WAITING:
-            raise StoreFull(f"{len(self._waiting)} turns wait to be written to memory")
+        if self.writer.is_full:
+            raise StoreFull(f"{self.writer.waiting} turns wait to be written to memory")
         table = self.table(key)
         self._finish(table)
         table.rests(kept)
@@ -297,7 +280,7 @@ class TurnKeeper:
                 table.rests(None)
 
         now = self._now()
-        self._put(_Job(table, lambda: [snapshot_entry(kept, at=now)], done))
+        self._put_snapshot(table, lambda: _whole(table, kept, now), done)
 
     def wakes(self, key: SessionKey) -> None:
         """Record that a session is in use again."""
@@ -305,16 +288,104 @@ class TurnKeeper:
             table.rests(None)
 
     def keep(self, kept: SessionSnapshot) -> None:
-        """Keep a session whose state was changed between its turns."""
+        """Keep a session that continues from this snapshot."""
         now = self._now()
         table = self.table(kept.key)
-        self._put(_Job(table, lambda: [snapshot_entry(kept, at=now)]))
+        self._put_snapshot(table, lambda: _whole(table, kept, now))
+
+    def changed(self, session: SessionKey) -> None:
+        """Keep what was changed in a session outside of its turns (`TurnLog`)."""
+        if session in self._tables:
+            self._changed.add(session)
+            self._change.set()
+
+    def _put_changes(self) -> set[SessionKey]:
+        """Write changed sessions, and return them; those that find no room beside turns
+        are left for the next time, since what they are then is what is written."""
+        put: set[SessionKey] = set()
+        while self._changed and not self.writer.is_half_full:
+            key = self._changed.pop()
+            put.add(key)
+            if (table := self._tables.get(key)) is None:
+                continue
+            if table.count():
+                self._put_whole(table)
+            else:
+                self.writer.put(JournalJob(table, partial(self._state, key)))
+        return put
+
+    def _state(self, key: SessionKey) -> Sequence[Entry]:
+        kept = self._snapshot(key, history=False)
+        return [] if kept is None else [state_entry(kept, at=self._now())]
+
+    @contextmanager
+    def ending(self, key: SessionKey) -> Generator[None]:
+        """End the turns of a session in this block, and then its table (`release`,
+        `drop`, `end`). What those turns leave is its own: one of the same name that
+        begins meanwhile has another table, and is claimed afterwards."""
+        over = self._ending[key] = trio.Event()
+        try:
+            yield
+        finally:
+            del self._ending[key]
+            if (successor := self._next.pop(key, None)) is not None:
+                self._tables[key] = successor
+            over.set()
+
+    def waits_for_namesake(self, key: SessionKey) -> bool:
+        """Return True while another session of this name is `ending`."""
+        return key in self._ending
+
+    async def namesake_ended(self, key: SessionKey) -> None:
+        """Return when no other session of this name is `ending`."""
+        while (over := self._ending.get(key)) is not None:
+            await over.wait()
+
+    def release(self, key: SessionKey, kept: SessionSnapshot | None) -> trio.Event:
+        """Give the claim of a session back, once all of it is written, and return what
+        is set then.
+
+        Args:
+          kept: the session as it is now; None if it was set aside.
+        """
+        written = trio.Event()
+        if (table := self._tables.pop(key, None)) is None:
+            written.set()
+        else:
+            self._put_end(table, kept, ends=False, done=lambda _: written.set())
+        return written
+
+    def _put_end(
+        self,
+        table: KeptTable,
+        kept: SessionSnapshot | None,
+        *,
+        ends: bool,
+        done: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        """Write what is left of a session, and give its claim back: one job, which
+        finds room in any case."""
+        now, left = self._now(), self._settled_now(table)
+        self._changed.discard(table.key)
+
+        def make() -> Sequence[Entry]:
+            entries = [x for one in left for x in self._turn_entries(one)]
+            return entries if kept is None else [*entries, _whole(table, kept, now)]
+
+        self.writer.put(
+            JournalJob(table, make, done, ends=ends, replaces=kept is not None)
+        )
+
+    def drop(self, key: SessionKey) -> None:
+        """Write nothing more of a session, which belongs to another process."""
+        if (table := self._tables.pop(key, None)) is not None:
+            table.claimed(None)
+            self._settling.pop(key, None)
 
     def end(self, key: SessionKey) -> None:
         """End a session: only its lines remain."""
         if (table := self._tables.pop(key, None)) is not None:
-            self._finish(table)
-            self._put(_Job(table, tuple, ends=True))
+            self._put_end(table, None, ends=True)
 
     # The log of turns.
 
@@ -325,22 +396,44 @@ class TurnKeeper:
             return
         self._finish(table, turn.id.npc)
         now = trio.current_time()
-        one = _LoggedTurn(turn, at=self._now(), until=now + _HEARING)
+        one = LoggedTurn(table, turn, at=self._now(), until=now + _HEARING)
         self._settling.setdefault(table.key, {})[turn.id.npc] = one
-        self._put(
-            _Job(
+        self.writer.put(
+            JournalJob(
                 table,
-                partial(self._turn_entries, table, one),
+                partial(self._turn_entries, one),
                 partial(self._kept, turn),
+                until=now + _HEARD_BEFORE,
             )
         )
+        if table.strict:  # who listens learns of the end only when it is written
+            hurry = partial(self.writer.hurry, table)
+            turn.listener.stream.when_heard_out(hurry)
+        table.effects.discard((turn.id.npc, turn.number))
         if table.count():
-            self._put(_Job(table, partial(self._whole, table.key)))
+            self._put_whole(table)
         self._settle.set()
 
-    def _whole(self, key: SessionKey) -> Sequence[Entry]:
-        kept = self._snapshot(key)
-        return [] if kept is None else [snapshot_entry(kept, at=self._now())]
+    def _put_whole(self, table: KeptTable) -> None:
+        """Write the session as it is now: turns that end later are not in it, and are
+        added to it."""
+        if (kept := self._snapshot(table.key)) is None:
+            return
+        at, settling = self._now(), self._settling.get(table.key, {})
+        unheard = [
+            UnheardTurn(npc, x.turn.number, x.at, x.heard_by_now())
+            for npc, x in settling.items()
+            if not x.answered
+        ]
+        self._put_snapshot(table, partial(_whole, table, kept, at, unheard))
+
+    def _put_snapshot(
+        self,
+        table: KeptTable,
+        make: Callable[[], Entry],
+        done: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        self.writer.put(JournalJob(table, lambda: [make()], done, replaces=True))
 
     def overheard(self, npc: NpcId, line: Overheard) -> None:
         """Keep words that NPCs overheard (`TurnLog`): one line for all of them."""
@@ -355,184 +448,105 @@ class TurnKeeper:
 
         def entries() -> Sequence[Entry]:
             heard_by = self._aside.pop(key, {npc.npc})
-            return [self._line(table, line.speaker, line.text, line.to, heard_by, at)]
+            return [overheard_line(table, line, heard_by, at)]
 
         def done(_: str | None) -> None:
             self._aside.pop(key, None)  # if there was no room for it
 
-        self._put(_Job(table, entries, done))
+        self.writer.put(JournalJob(table, entries, done))
+
+    def epoch(self, session: SessionKey) -> int:
+        """Return the epoch of a session's last claim here; 0 if it had none
+        (`TurnLog`)."""
+        table = self._tables.get(session)
+        return 0 if table is None else table.epoch
 
     async def effects_begin(
-        self, npc: NpcId, turn: int, calls: Sequence[tuple[ToolCall, str]]
-    ) -> None:
+        self,
+        npc: NpcId,
+        turn: int,
+        calls: Sequence[tuple[ToolCall, str]],
+        utterance: str,
+    ) -> bool:
         """Keep that calls with side effects begin (`TurnLog`)."""
         table = self._tables.get(npc.session)
-        if table is None or (claim := table.claim) is None or self._away:
-            return
+        if table is None:  # another process has the session
+            return False
+        if (claim := table.claim) is None or self.writer.away:
+            return not table.strict
+        table.effects.add((npc.npc, turn))
         at = self._now()
-        entries = [effect_entry(npc.npc, turn, call, key, at=at) for call, key in calls]
+        entries = [
+            effect_entry(npc.npc, turn, call, key, at=at, utterance=utterance)
+            for call, key in calls
+        ]
         if not self._waits:
-            self._put(_Job(table, lambda: entries))
-            return
+            self.writer.put(JournalJob(table, lambda: entries))
+            return True
         # To its end: a call that is cancelled here would have no outcome.
         with trio.move_on_after(_BEFORE_A_CALL, shield=True):
+            if self.writer.replaces(table):
+                # A snapshot that waits does not know of them, and would replace them.
+                if await self._written(table, entries):
+                    return True
+                return not table.strict
             try:
                 await self.memory.journal.append(claim, entries)
+                return True
             except GlyphoxaError as error:
+                if isinstance(error, Fenced):
+                    table.fenced()
                 self._warn(f"a call of {npc.npc} is not kept in memory: {error}")
+        return not table.strict
+
+    async def _written(self, table: KeptTable, entries: Sequence[Entry]) -> bool:
+        """Write entries behind everything that waits; return False if they are lost."""
+        ends: list[str | None] = []
+        over = trio.Event()
+
+        def done(error: str | None) -> None:
+            ends.append(error)
+            over.set()
+
+        self.writer.put(JournalJob(table, lambda: entries, done))
+        await over.wait()
+        return ends == [None]
 
     def _kept(self, turn: EndedTurn, error: str | None) -> None:
         of = turn.id.of(turn.number)
         self._events.publish(TurnKept(**of, kept=error is None, error=error or ""))
 
-    def _turn_entries(self, table: KeptTable, one: _LoggedTurn) -> Sequence[Entry]:
-        turn, exchanges = one.turn, one.now()
+    def _turn_entries(self, one: LoggedTurn) -> Sequence[Entry]:
         settled = one.settled
-        first = one.written is None
-        entries = [] if first else self._correction(table, one, exchanges)
-        if first:
-            entry = turn_entry(
-                turn.id.npc,
-                turn.number,
-                exchanges,
-                turn.npc,
-                at=one.at,
-                heard_out=settled,
-            )
-            entries.append(entry)
-        one.written = exchanges
-        entries += self._lines_of(table, one, exchanges, answered=settled)
+        entries = one.entries(self._correct, self._now(), settled=settled)
         if settled:
-            self._settled(table, turn.id.npc, one)
+            self._settled(one)
         return entries
 
-    def _settled(self, table: KeptTable, npc: str, one: _LoggedTurn) -> None:
-        settling = self._settling.get(table.key, {})
+    def _settled(self, one: LoggedTurn) -> None:
+        key, npc = one.table.key, one.turn.id.npc
+        settling = self._settling.get(key, {})
         if settling.get(npc) is one:
             del settling[npc]
         if not settling:
-            self._settling.pop(table.key, None)
-
-    def _correction(
-        self, table: KeptTable, one: _LoggedTurn, now: tuple[ExchangeSnapshot, ...]
-    ) -> list[Entry]:
-        if now == one.written and one.lined:
-            return []
-        turn = one.turn
-        return [heard_entry(turn.id.npc, turn.number, now, at=self._now())]
-
-    def _lines_of(
-        self,
-        table: KeptTable,
-        one: _LoggedTurn,
-        exchanges: tuple[ExchangeSnapshot, ...],
-        *,
-        answered: bool,
-    ) -> list[Entry]:
-        """Return the lines that are not written yet, as far as they are certain."""
-        turn = one.turn
-        among = {turn.id.npc, *turn.listener.present}
-        entries: list[Entry] = []
-        if not one.asked and any(x.asked and x.text for x in exchanges):
-            one.asked = True
-            entries += self._questions(table, turn.id.npc, exchanges, among, one.at)
-        if answered and not one.lined:
-            one.lined = True
-            entries += self._answers(table, turn.id.npc, turn.number, exchanges, among)
-        return entries
-
-    def _lines(
-        self,
-        table: KeptTable,
-        npc: str,
-        turn: int,
-        exchanges: tuple[ExchangeSnapshot, ...],
-        among: Sequence[str],
-        at: float,
-    ) -> list[Entry]:
-        """Return the answer of a turn whose process ended before it was heard out."""
-        heard = heard_entry(npc, turn, exchanges, at=at)
-        answers = self._answers(table, npc, turn, exchanges, set(among), at=at)
-        return [heard, *answers]
-
-    def _questions(
-        self,
-        table: KeptTable,
-        npc: str,
-        exchanges: tuple[ExchangeSnapshot, ...],
-        among: set[str],
-        at: float,
-    ) -> list[Entry]:
-        return [
-            self._line(table, x.speaker, x.text, npc, among, at, asked=True)
-            for x in exchanges
-            if x.asked and x.text
-        ]
-
-    def _answers(
-        self,
-        table: KeptTable,
-        npc: str,
-        turn: int,
-        exchanges: tuple[ExchangeSnapshot, ...],
-        among: set[str],
-        *,
-        at: float | None = None,
-    ) -> list[Entry]:
-        when = self._now() if at is None else at
-        entries = []
-        for exchange in exchanges:
-            if words := heard_of([exchange]):
-                to = exchange.speaker if exchange.asked else ""
-                line = self._line(table, npc, words, to, among, when)
-                entries.append(attrs.evolve(line, npc=npc, turn=turn))
-        return entries
-
-    def _line(
-        self,
-        table: KeptTable,
-        speaker: str,
-        text: str,
-        to: str,
-        among: set[str],
-        at: float,
-        *,
-        asked: bool = False,
-    ) -> Entry:
-        line = Line(
-            text=text,
-            speaker=speaker,
-            player=table.player(speaker) if asked else "",
-            corrected=self._correct(table.campaign, text) if asked else "",
-            to=to,
-            reach=Reach.of(*among),
-        )
-        return Entry(kind=EntryKind.LINE, at=at, line=line)
+            self._settling.pop(key, None)
 
     def _finish(self, table: KeptTable, npc: str | None = None) -> None:
         """Write last turns as they were heard by now, since no more will be heard of
         them: another one begins, or the session is set aside or over."""
+        for one in self._settled_now(table, npc):
+            self.writer.put(JournalJob(table, partial(self._turn_entries, one)))
+
+    def _settled_now(
+        self, table: KeptTable, npc: str | None = None
+    ) -> list[LoggedTurn]:
+        """Return last turns, of which no more will be heard."""
         settling = self._settling.get(table.key, {})
-        for name, one in list(settling.items()):
-            if npc in (None, name):
-                one.until = trio.current_time()
-                self._settled(table, name, one)
-                self._put(_Job(table, partial(self._turn_entries, table, one)))
-
-    # The writer.
-
-    def _put(self, job: _Job) -> None:
-        if len(self._waiting) >= MOST_WAITING and job.ends is None:
-            self.lost += 1
-            if self.lost == 1:
-                self._warn(
-                    f"memory: {MOST_WAITING} turns wait to be written, and what happens"
-                    " now is lost to memory"
-                )
-            job.done("too many turns wait to be written")
-            return
-        self._waiting.append(job)
-        self._more.set()
+        found = [one for name, one in settling.items() if npc in (None, name)]
+        for one in found:
+            one.settle()
+            self._settled(one)
+        return found
 
     async def run(self) -> None:
         """Write what waits, until `stop`: a cancellation from outside does not end it,
@@ -547,11 +561,17 @@ class TurnKeeper:
     async def _serve(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look)
-            while True:
-                await self._more.wait()
-                self._more = trio.Event()
-                await trio.sleep(_MOMENT)
-                await self._write()
+            nursery.start_soon(self._keep_changes)
+            await self.writer.run()
+
+    async def _keep_changes(self) -> None:
+        while True:
+            await self._change.wait()
+            self._change = trio.Event()
+            self._put_changes()
+            if self._changed:
+                self._change.set()
+            await trio.sleep(_BETWEEN_CHANGES)
 
     async def _look(self) -> None:
         """Write the rest of turns once it is known how much of them was heard; end
@@ -560,152 +580,46 @@ class TurnKeeper:
             with trio.move_on_after(60):
                 await self._settle.wait()
             self._settle = trio.Event()
-            await self._end_idle_evenings()
+            await self.writer.end_idle_evenings(self._tables.values())
             while self._settling:
                 await trio.sleep(_LOOKS)
-                for key, settling in list(self._settling.items()):
+                for settling in list(self._settling.values()):
                     for name, one in list(settling.items()):
                         if one.written is not None and one.settled:
-                            self._finish(self.table(key), name)
-
-    async def _end_idle_evenings(self) -> None:
-        for table in list(self._tables.values()):
-            if table.evening and self._now() - table.spoken_at > IDLE:
-                await self._end_evening(table)
-
-    async def _end_evening(self, table: KeptTable) -> None:
-        evening, at = table.evening, table.spoken_at
-        table.began("", at)
-        try:
-            await self.memory.transcripts.end_evening(table.campaign, evening, at)
-        except GlyphoxaError as error:
-            self._warn(f"memory: the evening {evening} was not ended: {error}")
-
-    async def _write(self) -> None:
-        """Write everything that waits, in order; wait while the store is away."""
-        pause, longest = _RETRY
-        while self._waiting:
-            batch = list(self._waiting)
-            jobs: dict[int, list[_Job]] = {}
-            for job in batch:
-                jobs.setdefault(id(job.table), []).append(job)
-            written: list[_Job] = []
-            async with trio.open_nursery() as nursery:
-                for same in jobs.values():
-                    nursery.start_soon(self._write_some, same, written)
-            done = set(map(id, written))
-            self._waiting = deque(x for x in self._waiting if id(x) not in done)
-            if written:
-                pause, _ = _RETRY
-            else:
-                await trio.sleep(pause)
-                pause = min(2 * pause, longest)
-        self._empty.set()
-        self._empty = trio.Event()
-
-    async def _write_some(self, jobs: list[_Job], written: list[_Job]) -> None:
-        """Write the jobs of one session, and add those that need no other attempt."""
-        table = jobs[0].table
-        for some in _together(jobs):
-            try:
-                errors = await self._write_together(table, some)
-            except MemoryUnavailable as away:
-                if not self._away:
-                    self._away = True
-                    self._warn(f"memory cannot be written now: {away}")
-                return
-            self._back()
-            for job, error in zip(some, errors, strict=True):
-                written.append(job)
-                job.done(error)
-
-    async def _write_together(
-        self, table: KeptTable, jobs: list[_Job]
-    ) -> list[str | None]:
-        """Write jobs in one transaction; return why each is lost, None if it is not.
-
-        Raises:
-          MemoryUnavailable: none was written, and another attempt may succeed.
-        """
-        claim = table.claim
-        if claim is None:
-            for job in jobs:
-                job.entries()  # what they would correct later counts as written
-            return [f"the session {table.key} is not kept" for _ in jobs]
-        try:
-            await self._append(table, claim, jobs)
-        except MemoryUnavailable:
-            raise
-        except Fenced as fenced:
-            table.claimed(None)
-            self._warn(f"{fenced}: what happens in {table.key} is not kept")
-            return [str(fenced) for _ in jobs]
-        except Exception as bug:  # a bug must not end the keeper
-            if len(jobs) > 1:  # one of them is wrong
-                each = [await self._write_together(table, [job]) for job in jobs]
-                return [error for errors in each for error in errors]
-            self._warn(f"memory: an entry of {table.key} was lost: {said(bug)}")
-            return [said(bug)]
-        return [None for _ in jobs]
-
-    def _back(self) -> None:
-        if self._away:
-            self._away = False
-            self._warn("memory can be written again")
-
-    async def _append(self, table: KeptTable, claim: Claim, jobs: list[_Job]) -> None:
-        if (ends := jobs[0].ends) is not None:
-            if table.evening:
-                await self._end_evening(table)
-            await self.memory.journal.release(claim, ended=ends)
-            return
-        entries = [entry for job in jobs for entry in job.entries()]
-        if said_at := [x.at for x in entries if x.line is not None]:
-            entries = await self._dated(table, claim, entries, max(said_at))
-        if entries:
-            await self.memory.journal.append(claim, entries)
-
-    async def _dated(
-        self, table: KeptTable, claim: Claim, entries: list[Entry], at: float
-    ) -> list[Entry]:
-        """Return the entries, with their lines in the evening that it is."""
-        evening = table.evening
-        if not evening or at - table.spoken_at > IDLE:
-            transcripts = self.memory.transcripts
-            evening = (await transcripts.begin_evening(claim, at)).id
-        table.began(evening, at)
-        return [
-            x
-            if x.line is None
-            else attrs.evolve(x, line=attrs.evolve(x.line, evening=evening))
-            for x in entries
-        ]
+                            self._finish(one.table, name)
 
     async def flush(self) -> None:
         """Return when everything that waits by now is written, or lost."""
-        while self._waiting:
-            await self._empty.wait()
+        waiting = set(self._changed)
+        while True:
+            waiting -= self._put_changes()
+            await self.writer.flush()
+            if not waiting:  # what has changed since is not waited for
+                return
 
     async def close(self) -> None:
         """Keep the open sessions, end their evenings, and give all claims back.
 
         Takes 5 seconds at most; a warning says what was not written by then.
         """
-        for key, table in self._tables.items():
-            self._finish(table)
+        for table in self._tables.values():
             if table.claim is not None:
-                self._put(_Job(table, partial(self._whole, key)))
-                self._put(_Job(table, tuple, ends=False))
+                self._put_end(table, self._snapshot(table.key), ends=False)
+            else:
+                self._finish(table)
         with trio.move_on_after(_CLOSING, shield=True):
             await self.flush()
             return
-        self._warn(f"memory: {len(self._waiting)} entries were not written")
+        self._warn(f"memory: {self.writer.waiting} entries were not written")
 
 
-def _together(jobs: Iterable[_Job]) -> Iterator[list[_Job]]:
-    """Yield what may be one transaction: neighbours that do not end their session."""
-    for _, same in groupby(jobs, lambda job: None if job.ends is None else id(job)):
-        yield list(same)
+def _whole(
+    table: KeptTable,
+    kept: SessionSnapshot,
+    at: float,
+    unheard: Sequence[UnheardTurn] = (),
+) -> Entry:
+    return snapshot_entry(kept, at=at, unheard=unheard, cut_short=table.cut_short)
 
 
 @asynccontextmanager

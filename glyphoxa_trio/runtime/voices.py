@@ -1,7 +1,6 @@
 """Ears and voices of NPCs: the recognizer, the synthesizer and speech-to-speech models.
 
-Providers are imported only when the configuration asks for them. Above 300 lines,
-because an NPC's ears depend on its voice.
+An NPC's ears depend on its voice, so they are made side by side.
 """
 
 from __future__ import annotations
@@ -17,14 +16,10 @@ from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.s2s import S2SModel
 from glyphoxa_trio.config.voices import (
     Engine,
-    RecognitionConfig,
-    RecognitionProvider,
     S2SConfig,
     SpeechDetector,
-    SynthesisProvider,
     TurnTakingConfig,
 )
-from glyphoxa_trio.extras import missing
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
@@ -43,6 +38,7 @@ from glyphoxa_trio.providers.endpointing import USUAL, Endpointing
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, SpeechError, Synthesizer
 
+from .speech_providers import recognizer_of, synthesizer_of
 from .spoken_models import asked_for, spoken_model
 
 
@@ -272,10 +268,10 @@ def voices_of(
     Raises:
       ConfigError: if a configured provider is not installed, or an NPC has no model.
     """
-    how = _endpointing(config.turn_taking)
+    how, speech = _endpointing(config.turn_taking), config.speech
     voices = Voices(
-        synthesizer=synthesizer or _synthesizer(config),
-        recognizer=recognizer or _recognizer(config.speech.recognition, how, stack),
+        synthesizer=synthesizer or synthesizer_of(speech.synthesis, warn, stack),
+        recognizer=recognizer or recognizer_of(speech.recognition, how, warn, stack),
         s2s=s2s,
         heard=heard,
         endpointing=how,
@@ -298,48 +294,3 @@ def _endpointing(config: TurnTakingConfig) -> Endpointing:
     except SpeechError as error:
         raise ConfigError(f"{error} @ turn_taking.detector") from None
     return how
-
-
-def _synthesizer(config: Config) -> Synthesizer | None:
-    match config.speech.synthesis.provider:
-        case None:
-            return None
-        case SynthesisProvider.ESPEAK:
-            from glyphoxa_trio.providers.espeak import Espeak, installed
-
-            if not installed():
-                raise ConfigError(
-                    "espeak-ng is not installed (apt install espeak-ng, "
-                    "brew install espeak-ng) @ speech.synthesis.provider"
-                )
-            return Espeak()
-
-
-def _recognizer(
-    config: RecognitionConfig, how: Endpointing, stack: AsyncExitStack
-) -> Recognizer | None:
-    if config.provider is None:
-        return None
-    from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, installed
-
-    if not installed():  # both providers find the start and end of speech with it
-        raise ConfigError(
-            f"{missing('speech recognition', 'voice')} @ speech.recognition.provider"
-        )
-    try:
-        if config.provider is RecognitionProvider.POCKETSPHINX:
-            return Pocketsphinx(phrases=config.phrases, endpointing=how)
-        from glyphoxa_trio.providers.transcriptions import Transcriptions
-
-        server = Transcriptions(
-            model=config.model or "",
-            base_url=config.base_url or "",
-            api_key=config.api_key,
-            prompt=", ".join(config.phrases),
-            timeout=config.timeout,
-            endpointing=how,
-        )
-    except ValueError as error:  # phrases without words, or an invalid key
-        raise ConfigError(f"{error} @ speech.recognition") from None
-    stack.push_async_callback(server.aclose)
-    return server

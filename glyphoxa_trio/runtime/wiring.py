@@ -332,6 +332,11 @@ class _Opening:
         context: HotContext,
         cast: SessionRegistry,
     ) -> None:
+        async def forget(tenant: str, player: str) -> None:
+            await cast.end_those_with(player, tenant)
+            await remembering.forget(tenant, player, again=True)
+
+        background.start_soon(remembering.elsewhere.run, cast.players, forget)
         services, name = cast.services, self.source.current.memory.model
         stand_in = cast.models.is_stand_in(name)
         remembering.serve(
@@ -341,6 +346,7 @@ class _Opening:
             costs=services.costs,
             events=services.events,
             busy=lambda: services.activity.running > 0,
+            crowded=lambda: cast.models.crowded,
             warn=services.warn,
         )
 

@@ -1,4 +1,5 @@
-"""The time that a caller still waits for an answer, for the handlers of MCP servers.
+"""The time that a caller still waits for an answer, and the claim that its session is
+held under, for the handlers of MCP servers.
 
 A runtime sends with each call how long it will wait for the answer. It is a duration in
 milliseconds and not a time of day, since the clocks of two machines need not agree:
@@ -20,6 +21,13 @@ spent on its way, or in a queue inside the server, cannot be known here: the ``m
 has to cover it, and the way back. If a client sends no number, or one that makes no
 sense, the handler has no limit.
 
+A call of a session that is kept names the session's claim as well:
+
+    "_meta": {"glyphoxa/session": "9f86d081884c7d65...", "glyphoxa/epoch": 3}
+
+Each owner of the session has a higher epoch than the one before. Who was an owner and
+does not know yet that it is none may still call: `session_claim`.
+
 This file imports neither the runtime nor trio, so a server may also copy it.
 """
 
@@ -32,11 +40,15 @@ if TYPE_CHECKING:
     from anyio import CancelScope
 
 KEY: Final = "glyphoxa/remaining_ms"
+SESSION: Final = "glyphoxa/session"
+EPOCH: Final = "glyphoxa/epoch"
 MARGIN: Final = 0.02  # seconds, for the way there and back over a pipe
 
 # A caller does not wait for thirty years: such a number is a mistake, or a time of
 # day.
 _LARGEST: Final = 1e12
+_LARGEST_EPOCH: Final = 2**53
+_LONGEST: Final = 64  # characters that stand for a session
 
 
 def remaining_seconds(source: object) -> float | None:
@@ -47,10 +59,30 @@ def remaining_seconds(source: object) -> float | None:
         SDK's params or request context, or the ``Context`` that its high-level server
         injects.
     """
-    value = _meta_of(source).get(KEY)
+    value = _meta_of(source, KEY).get(KEY)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value / 1000 if 0 <= value <= _LARGEST else None
+
+
+def session_claim(source: object) -> tuple[str, int] | None:
+    """Return what stands for the caller's session, and the epoch of the claim under
+    which the caller holds it; None if the call names none.
+
+    A server that keeps data of sessions keeps the highest epoch of each one beside it,
+    and refuses a change in a lower one: it comes from a process that has lost the
+    session. The first text is the same in every process, whatever its epoch.
+
+    Args:
+      source: as for `remaining_seconds`.
+    """
+    meta = _meta_of(source, EPOCH)
+    session, epoch = meta.get(SESSION), meta.get(EPOCH)
+    if not isinstance(session, str) or not 0 < len(session) <= _LONGEST:
+        return None
+    if not isinstance(epoch, int) or isinstance(epoch, bool):
+        return None
+    return (session, epoch) if 0 < epoch <= _LARGEST_EPOCH else None
 
 
 def budget(source: object, *, margin: float = MARGIN) -> CancelScope:
@@ -70,12 +102,12 @@ def budget(source: object, *, margin: float = MARGIN) -> CancelScope:
     return anyio.move_on_after(None if left is None else max(0.0, left - margin))
 
 
-def _meta_of(source: object) -> Mapping[str, Any]:
+def _meta_of(source: object, key: str) -> Mapping[str, Any]:
     for _ in range(3):  # a Context holds a request, a request its meta
         if isinstance(source, Mapping):
             return source
         extra = getattr(source, "model_extra", None)
-        if isinstance(extra, Mapping) and KEY in extra:  # the SDK's before 2.0
+        if isinstance(extra, Mapping) and key in extra:  # the SDK's before 2.0
             return extra
         try:
             source = getattr(source, "request_context", None) or getattr(

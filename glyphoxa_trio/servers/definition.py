@@ -126,6 +126,7 @@ class ServerDefinition:
         result, by the tool's name. They replace its handler: they may ask or notify
         the client meanwhile, or answer in content blocks of another kind.
       methods: answers to requests other than tools and resources, by their MCP name.
+      outputs: schemas of structured answers, objects, by the tool's name.
       capabilities: the capabilities that those methods let the server announce.
       ended: called with the session of each client that has disconnected.
 
@@ -144,6 +145,7 @@ class ServerDefinition:
     methods: Mapping[str, Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]] = (
         attrs.field(factory=dict)
     )
+    outputs: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     capabilities: Mapping[str, Any] = attrs.field(factory=dict)
     ended: Callable[[str], None] = lambda session: None
 

@@ -19,11 +19,11 @@ import trio
 
 from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.tools.arguments import InvalidArguments
-from glyphoxa_trio.tools.definition import CallContext, Tool
+from glyphoxa_trio.tools.definition import CallContext, SessionClaim, Tool
 from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 
 from . import serialize
-from .budget import MARGIN, remaining_seconds
+from .budget import MARGIN, remaining_seconds, session_claim
 from .definition import ServerDefinition
 from .reading import resource_methods
 from .request import ASKED as ASKED
@@ -86,7 +86,10 @@ class Dispatch:
             )
             for tool in offer.tools
         }
-        self._entries = [serialize.tool_entry(tool) for tool in offer.tools]
+        self._entries = [
+            serialize.tool_entry(tool, offer.outputs.get(tool.definition.name))
+            for tool in offer.tools
+        ]
         methods: dict[str, Method] = {}
         capabilities: dict[str, Any] = {}
         if offer.tools:
@@ -161,10 +164,12 @@ class Dispatch:
             with trio.CancelScope(deadline=now + min(left, served.limit)):
                 return await self.offer.calls[name](request)
             return serialize.too_late()
+        claimed = None if meta is None else session_claim(meta)
         context = CallContext(
             session=request.client.session,
             deadline=now + min(left, served.limit),
             awaited_until=now + left,
+            claim=None if claimed is None else SessionClaim(*claimed),
         )
         ASKED.set(request)
         if self._flights is not None:

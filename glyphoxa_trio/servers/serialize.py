@@ -27,8 +27,12 @@ ON_THE_WAY: Final = 1.0  # seconds
 _TEXT: Final = json.JSONEncoder(ensure_ascii=False)
 
 
-def tool_entry(tool: Tool) -> dict[str, Any]:
-    """Return a tool as an entry of the answer to ``tools/list``."""
+def tool_entry(tool: Tool, output: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a tool as an entry of the answer to ``tools/list``.
+
+    Args:
+      output: the schema of its structured answers.
+    """
     definition = tool.definition
     schema = dict(definition.parameters)
     if definition.examples:
@@ -48,6 +52,8 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
     }
     if definition.title:
         entry["title"] = definition.title
+    if output is not None:
+        entry["outputSchema"] = output
     meta: dict[str, Any] = {}
     if definition.estimated_duration is not None:
         meta["estimated_duration_ms"] = round(definition.estimated_duration * 1000, 3)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io
 import wave
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.message import Message
 from email.parser import BytesParser
@@ -28,6 +28,12 @@ import attrs
 
 from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
+from .scripted_requests import (
+    ReplyScript,
+    ScriptedRequests,
+    VendorRefused,
+    check_endpoint,
+)
 
 _MOST_BYTES = 25 * 1024 * 1024
 _FORMATS = ("json", "text", "verbose_json", "srt", "vtt")
@@ -48,13 +54,7 @@ class Upload:
 
 
 Reply = str | HttpReply
-Script = Sequence[Reply] | Callable[[Upload], Reply]
-
-
-class _TranscriptionRefused(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+Script = ReplyScript[Reply, Upload]
 
 
 @attrs.define(eq=False)
@@ -73,60 +73,43 @@ async def open_transcription_server(
     script: Script, *, model: str = "scripted-ears", key: str | None = None
 ) -> AsyncIterator[TranscriptionServer]:
     """Serve ``script`` on a free port of 127.0.0.1 until the block is left."""
-    if not callable(script) and not script:
-        raise ValueError("a script needs at least one reply")
+    requests = ScriptedRequests(
+        script, lambda request: _upload(request, model, key), _answer
+    )
+    async with open_http_server(requests.answer) as http:
+        yield TranscriptionServer(
+            f"{http.origin}/v1", model, http, requests.accepted, requests.refused
+        )
 
-    def answer(request: ReceivedRequest) -> HttpReply:
-        try:
-            upload = _upload(request, model, key)
-        except _TranscriptionRefused as no:
-            server.refused.append(str(no))
-            return StatusReply(no.status, body={"error": {"message": str(no)}})
-        server.uploads.append(upload)
-        if callable(script):
-            reply = script(upload)
-        else:
-            reply = script[min(len(server.uploads), len(script)) - 1]
-        return StatusReply(body={"text": reply}) if isinstance(reply, str) else reply
 
-    async with open_http_server(answer) as http:
-        server = TranscriptionServer(f"{http.origin}/v1", model, http)
-        yield server
+def _answer(reply: Reply) -> HttpReply:
+    return StatusReply(body={"text": reply}) if isinstance(reply, str) else reply
 
 
 def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
     """Return the utterance of a request.
 
     Raises:
-      _TranscriptionRefused: where the vendor's server would refuse it.
+      VendorRefused: where the vendor's server would refuse it.
     """
-    if request.path != "/v1/audio/transcriptions":
-        raise _TranscriptionRefused(404, f"no such path: {request.path}")
-    if request.method != "POST":
-        raise _TranscriptionRefused(405, f"not allowed: {request.method}")
-    if key is not None and request.headers.get("authorization") != f"Bearer {key}":
-        raise _TranscriptionRefused(401, "Incorrect API key provided")
+    check_endpoint(request, "/v1/audio/transcriptions", key)
     if len(request.body) > _MOST_BYTES:
-        raise _TranscriptionRefused(413, "the file is larger than 25 MB")
+        raise VendorRefused(413, "the file is larger than 25 MB")
     form = _form(request.headers.get("content-type", ""), request.body)
     fields = {name: _text(part) for name, part in form.items() if name != "file"}
     if unknown := fields.keys() - {"model", "language", "prompt", "response_format"}:
-        raise _TranscriptionRefused(
-            400, f"unknown fields: {', '.join(sorted(unknown))}"
-        )
+        raise VendorRefused(400, f"unknown fields: {', '.join(sorted(unknown))}")
     if fields.get("model") != model:
-        raise _TranscriptionRefused(
-            404, f"The model {fields.get('model')!r} does not exist"
-        )
+        raise VendorRefused(404, f"The model {fields.get('model')!r} does not exist")
     if fields.get("response_format", "json") not in _FORMATS:
-        raise _TranscriptionRefused(400, "invalid response_format")
+        raise VendorRefused(400, "invalid response_format")
     language = fields.get("language")
     if language is not None and not (len(language) == 2 and language.isalpha()):
-        raise _TranscriptionRefused(
+        raise VendorRefused(
             400, f"Invalid language {language!r}: ISO-639-1 is expected"
         )
     if "file" not in form:
-        raise _TranscriptionRefused(400, "you must provide a file")
+        raise VendorRefused(400, "you must provide a file")
     pcm, rate = _audio(form["file"])
     return Upload(pcm=pcm, rate=rate, language=language, prompt=fields.get("prompt"))
 
@@ -134,20 +117,18 @@ def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
 def _form(kind: str, body: bytes) -> Mapping[str, Message]:
     """Return the parts of a multipart body, by name."""
     if not kind.startswith("multipart/form-data;") or "boundary=" not in kind:
-        raise _TranscriptionRefused(
-            400, "the body must be multipart/form-data with a boundary"
-        )
+        raise VendorRefused(400, "the body must be multipart/form-data with a boundary")
     head = f"Content-Type: {kind}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + body)
     if not message.is_multipart() or message.defects:
-        raise _TranscriptionRefused(400, f"not a multipart body: {message.defects}")
+        raise VendorRefused(400, f"not a multipart body: {message.defects}")
     found: dict[str, Message] = {}
     for part in message.iter_parts():
         name = part.get_param("name", header="content-disposition")
         if part.get_content_disposition() != "form-data" or not isinstance(name, str):
-            raise _TranscriptionRefused(400, "a part without a name")
+            raise VendorRefused(400, "a part without a name")
         if name in found:
-            raise _TranscriptionRefused(400, f"two parts named {name!r}")
+            raise VendorRefused(400, f"two parts named {name!r}")
         found[name] = part
     return found
 
@@ -162,7 +143,7 @@ def _audio(part: Message) -> tuple[bytes, int]:
     """Return the audio of an uploaded WAV, which must be complete."""
     name = part.get_filename()
     if not name or not name.endswith(".wav"):
-        raise _TranscriptionRefused(400, f"Unrecognized file format: {name}")
+        raise VendorRefused(400, f"Unrecognized file format: {name}")
     content = part.get_payload(decode=True)
     assert isinstance(content, bytes)
     try:
@@ -171,13 +152,11 @@ def _audio(part: Message) -> tuple[bytes, int]:
             rate, frames = reader.getframerate(), reader.getnframes()
             pcm = reader.readframes(frames)
     except (wave.Error, EOFError) as error:
-        raise _TranscriptionRefused(400, f"Invalid file format: {error}") from None
+        raise VendorRefused(400, f"Invalid file format: {error}") from None
     if layout != (1, 2):
-        raise _TranscriptionRefused(400, f"not PCM16 mono: {layout}")
+        raise VendorRefused(400, f"not PCM16 mono: {layout}")
     if len(pcm) != 2 * frames or len(content) != 44 + len(pcm):
-        raise _TranscriptionRefused(400, "the file is cut, or longer than it says")
+        raise VendorRefused(400, "the file is cut, or longer than it says")
     if frames < rate // 10:
-        raise _TranscriptionRefused(
-            400, "Audio file is too short. Minimum is 0.1 seconds."
-        )
+        raise VendorRefused(400, "Audio file is too short. Minimum is 0.1 seconds.")
     return pcm, rate

@@ -12,6 +12,9 @@ Rule 1: every change of state begins a new *era*.
 Rule 2: a call that begins gets a ticket of the current era, and its report counts only
 in that era.
 
+Rule 3: a closed breaker that is *suspected* opens at the first failure, not at the last
+of a row. A suspicion lasts as long as a pause, so it has ended before a trial begins.
+
 So a call that began while closed and ends after it opened, during the trial or after
 it, changes nothing: neither a stale failure nor a stale success is the trial's result.
 An era of trial has one ticket, so only the caller of the trial can end it. Results
@@ -55,6 +58,7 @@ class Breaker:
     _era: int = attrs.field(default=0, init=False, repr=False)
     _failures: int = attrs.field(default=0, init=False)  # in a row, while closed
     _retry_at: float = attrs.field(default=-math.inf, init=False, repr=False)
+    _suspected_until: float = attrs.field(default=-math.inf, init=False, repr=False)
 
     @property
     def state(self) -> BreakerState:
@@ -97,7 +101,8 @@ class Breaker:
                 self._open(until=now + self.pause)
             return ok
         self._failures = 0 if ok else self._failures + 1
-        if self._failures >= self.threshold:
+        suspected = not ok and now < self._suspected_until
+        if suspected or self._failures >= self.threshold:
             self._open(until=now + self.pause)
         return False
 
@@ -109,6 +114,12 @@ class Breaker:
         """
         if ticket.era == self._era and self._state is BreakerState.TRIAL:
             self._open(until=now)
+
+    def suspect(self, now: float) -> None:
+        """Open at the first failure from now on, for the length of a pause, since the
+        tool has failed elsewhere. Without effect unless the breaker is closed."""
+        if self._state is BreakerState.CLOSED:
+            self._suspected_until = now + self.pause
 
     def retry_in(self, now: float) -> float:
         """Return the seconds until a trial may start: 0 if now or during a trial."""

@@ -96,6 +96,14 @@ class ResultCache(Generic[V]):
         good = entry is not None and now < entry.expires
         return not good and self.get(key, now) is None
 
+    def left(self, key: CacheKey, now: float) -> float:
+        """Return for how many seconds the result stays valid; 0 if there is none.
+
+        It is not counted as a hit or as used by this.
+        """
+        entry = self._entries.get(key)
+        return 0.0 if entry is None else max(0.0, entry.expires - now)
+
     def put(
         self,
         key: CacheKey,
@@ -132,6 +140,13 @@ class ResultCache(Generic[V]):
         """Drop the results of one tool, by canonical key, because it was replaced."""
         self._drop("tool", tool)
         self._remove([key for key in self._entries if key.tool == tool])
+
+    def drop_all(self) -> None:
+        """Drop every result, and those on their way, because drops may be missing."""
+        self._epoch += 1
+        self._dropped.clear()
+        self._forgotten = self._epoch
+        self._entries.clear()
 
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(

@@ -8,6 +8,8 @@ Times are seconds on trio's clock.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -64,6 +66,27 @@ class Schedule(StrEnum):
 def _nothing() -> None: ...
 
 
+@attrs.frozen
+class SessionClaim:
+    """The claim under which a call's session is held.
+
+    Several processes may believe to have a session, after a failure; the one with the
+    highest ``epoch`` has it. ``session`` stands for the session and its tenant: a hash
+    of their names, the same in every process.
+    """
+
+    session: str
+    epoch: int
+
+    @classmethod
+    def of(cls, tenant: str, session: str, epoch: int) -> SessionClaim | None:
+        """Return the claim of a session; None if the epoch is 0, which is no claim."""
+        if not epoch:
+            return None
+        named = json.dumps([tenant, session]).encode()
+        return cls(hashlib.sha256(named).hexdigest()[:32], epoch)
+
+
 @attrs.frozen(kw_only=True)
 class CallContext:
     """The NPC on whose behalf a handler runs, and its times, on trio's clock.
@@ -72,6 +95,7 @@ class CallContext:
     turn stops waiting for it, which is earlier for a call that may go on. A handler
     that has to wait before it can send its request, say, for a server that is starting,
     calls ``sent`` when it sends it: the tool's latency is measured from then.
+    ``claim`` is there if the session is kept, and so has one owner at a time.
     """
 
     npc: str = ""
@@ -80,6 +104,7 @@ class CallContext:
     call_id: str = ""
     deadline: float = float("inf")
     awaited_until: float = float("inf")
+    claim: SessionClaim | None = None
     sent: Callable[[], None] = attrs.field(default=_nothing, eq=False, repr=False)
 
     def telling(self, sent: Callable[[], None]) -> CallContext:
@@ -91,6 +116,7 @@ class CallContext:
             call_id=self.call_id,
             deadline=self.deadline,
             awaited_until=self.awaited_until,
+            claim=self.claim,
             sent=sent,
         )
 

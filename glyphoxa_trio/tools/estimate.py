@@ -14,6 +14,7 @@ from .tier import Tier, TierLimits
 from .window import LatencyWindow
 
 ENOUGH_SAMPLES: Final = 5  # from here measurements override the declared duration
+OWN_ALONE: Final = 20  # from here the samples of other processes count for nothing
 _FASTER: Final = (Tier.FAST, Tier.STANDARD)  # all slower is DEEP
 HYSTERESIS: Final = 0.9  # a faster tier is entered 10 % below its threshold
 # A call that was cut after this part of a tier's ceiling had no time left in that tier:
@@ -33,6 +34,7 @@ class EstimateSource(StrEnum):
     """The source of an estimate."""
 
     MEASURED = "measured"
+    ELSEWHERE = "elsewhere"  # measured, by other processes
     DECLARED = "declared"
     TRIAL = "trial"  # it is being tried, under the turn's clock
     UNKNOWN = "unknown"  # not known, and the configuration forbids trials
@@ -54,12 +56,14 @@ class Estimate:
         anything, or the time after which its last call was cut.
       tier: its tier, minimum tier and degradation included.
       source: the source of ``seconds``.
-      p50: measured median, even if the samples are too few to be the estimate.
+      p50: median measured by this process, even if its samples are too few to be the
+        estimate, or those of other processes are.
       p99: likewise.
-      samples: the number of latency samples, cut calls included.
+      samples: the number of its latency samples, cut calls included.
       degraded: why the tier is one slower than it was, in words; None if healthy.
       tier_by_number: the tier by the measured ``seconds`` alone, before minimum and
-        degradation, for the next estimate's ``previous``; None unless measured.
+        degradation, for the next estimate's ``previous``; None unless measured, here
+        or elsewhere.
       bimodal: it has two speeds, and ``seconds`` is about the slower one.
       next_trial: seconds of its NPCs' turns until a tool that is hidden because of its
         measurements is tried again; None for every other tool.
@@ -86,6 +90,7 @@ def estimate(
     tier_by: TierBy = TierBy.P50,
     unknown: Unknown = Unknown.TRIAL,
     previous: Estimate | None = None,
+    others: LatencyWindow | None = None,
 ) -> Estimate:
     """Return the estimate of the tool's duration as of ``now``.
 
@@ -99,19 +104,26 @@ def estimate(
     Args:
       now: on the clock of the window's samples.
       previous: the estimate before this one.
+      others: the samples of other processes. They are used while there are more of
+        them than of this process's own, and these are few. They say nothing of health.
     """
     samples = window.latency_count(now)
-    bimodal = tier_by is TierBy.ADAPTIVE and window.bimodal(
+    chosen, count, known = window, samples, EstimateSource.MEASURED
+    if others is not None and samples < OWN_ALONE:
+        there = others.latency_count(now)
+        if there >= max(ENOUGH_SAMPLES, samples + 1):
+            chosen, count, known = others, there, EstimateSource.ELSEWHERE
+    bimodal = tier_by is TierBy.ADAPTIVE and chosen.bimodal(
         now, before=previous is not None and previous.bimodal
     )
-    measured, p50 = None, window.percentile(50, now)
-    if samples >= ENOUGH_SAMPLES:
+    measured = None
+    if count >= ENOUGH_SAMPLES:
         late = bimodal or tier_by is TierBy.P95
-        measured = window.percentile(95, now) if late else p50
+        measured = chosen.percentile(95 if late else 50, now)
     by_number: Tier | None = None
     if measured is not None:
-        source, seconds = EstimateSource.MEASURED, measured
-        if window.only_cut_after(measured):
+        source, seconds = known, measured
+        if chosen.only_cut_after(measured):
             seconds = _beyond(measured, limits)
         before = None if previous is None else previous.tier_by_number
         tier = by_number = _with_hysteresis(seconds, limits, before)
@@ -135,7 +147,7 @@ def estimate(
         seconds=seconds,
         tier=tier if reason is None else tier.slower(),
         source=source,
-        p50=p50,
+        p50=window.percentile(50, now),
         p99=window.percentile(99, now),
         samples=samples,
         degraded=reason,

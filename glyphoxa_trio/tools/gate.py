@@ -259,6 +259,8 @@ def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
             return f"a call of it was cut, after about {took}"
         case EstimateSource.MEASURED:
             return f"it measures {took}"
+        case EstimateSource.ELSEWHERE:
+            return f"it measures {took} elsewhere"
 
 
 def minutes_to_trial(seconds: float) -> int:

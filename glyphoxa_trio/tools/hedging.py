@@ -25,7 +25,8 @@ from .definition import Tool
 _WINDOW: Final = 100  # samples in a window
 
 
-def _a_share(_: Any, __: attrs.Attribute[float], value: float) -> None:
+def a_share(_: Any, __: attrs.Attribute[float], value: float) -> None:
+    """Check a number above 0 and up to 1."""
     if not 0 < value <= 1:
         raise ValueError("must be more than 0 and at most 1")
 
@@ -66,7 +67,7 @@ class HedgingRules:
 
     enabled: bool = False
     replicas: tuple[tuple[str, ...], ...] = attrs.field(default=(), validator=_groups)
-    extra_calls: float = attrs.field(default=0.05, validator=_a_share)
+    extra_calls: float = attrs.field(default=0.05, validator=a_share)
     min_samples: int = attrs.field(default=20, validator=_samples)
 
     def __attrs_post_init__(self) -> None:
@@ -114,7 +115,7 @@ class HedgeBudget:
     Counted in integers, exactly.
     """
 
-    extra_calls: float = attrs.field(default=0.05, validator=_a_share)
+    extra_calls: float = attrs.field(default=0.05, validator=a_share)
     span: int = attrs.field(default=_WINDOW, validator=attrs.validators.ge(0))
     _earned: int = attrs.field(init=False, repr=False)  # by one call
     _price: int = attrs.field(init=False, repr=False)  # of one attempt

@@ -6,7 +6,7 @@ there; at the end of the call's time it is killed. A crash, an endless loop or a
 `os._exit` costs one call, and the next one gets another process.
 
 Arguments and results travel as JSON, pictures as bytes. Of the `CallContext`, the names
-and ids of the caller and the remaining times travel too.
+and ids of the caller, its claim and the remaining times travel too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ from glyphoxa_trio.errors import said, words
 from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
 
 from . import foreign
-from .definition import CallContext, Tool, ToolError, ToolUnavailable
+from .definition import (
+    CallContext,
+    SessionClaim,
+    Tool,
+    ToolError,
+    ToolUnavailable,
+)
 from .outcome import Media, ToolResult
 from .signature import called_here
 
@@ -97,6 +103,7 @@ class IsolatedHandler:
             "session": context.session,
             "tenant": context.tenant,
             "call_id": context.call_id,
+            "claim": None if context.claim is None else attrs.astuple(context.claim),
             "left": _left(context.deadline),
             "awaited": _left(context.awaited_until),
         }
@@ -195,11 +202,13 @@ async def _called(asked: Mapping[str, Any]) -> ToolResult:
     context = CallContext(
         npc=asked["npc"],
         session=asked["session"],
+        tenant=asked["tenant"],
         call_id=asked["call_id"],
         deadline=math.inf if asked["left"] is None else moment + asked["left"],
         awaited_until=math.inf
         if asked["awaited"] is None
         else moment + asked["awaited"],
+        claim=None if asked["claim"] is None else SessionClaim(*asked["claim"]),
     )
     value: Any = function(asked["arguments"], context)
     return foreign.result(await value if isawaitable(value) else value)

@@ -206,6 +206,50 @@ async def test_an_event_is_delivered_when_its_consumer_asks_for_the_next(
     assert delivered == [0, 1, 2]
 
 
+async def test_it_is_told_once_when_everything_was_consumed(
+    autojump_clock: MockClock,
+) -> None:
+    told: list[str] = []
+    for way in ("read", "acknowledged", "left", "read before"):
+        stream: Stream[int] = Stream()
+        stream.post(1)
+        stream.end()
+        if way == "read before":
+            await read_all(stream)
+        stream.when_heard_out(lambda way=way: told.append(way))  # type: ignore[misc]
+        assert told.count(way) == (way == "read before")
+        if way == "acknowledged":
+            stream.acknowledge()
+        if way != "left":
+            await read_all(stream)
+        if way == "acknowledged":
+            assert way not in told
+            stream.acknowledge(1)
+        stream.leave()
+        assert told.count(way) == 1
+
+
+async def test_what_is_acknowledged_is_delivered_and_nothing_else(
+    autojump_clock: MockClock,
+) -> None:
+    delivered: list[str] = []
+    stream: Stream[str] = Stream(on_consumed=delivered.append)
+    events = ["one", "two", "three"]
+    for event in events:
+        stream.post(event)
+    stream.end()
+    stream.acknowledge()
+    assert [event async for event in stream] == events
+    assert (delivered, stream.heard_out) == ([], False)
+    stream.acknowledge("two")  # not before the one that came before it
+    assert delivered == []
+    stream.acknowledge("one", "two")
+    assert delivered == ["one", "two"]
+    stream.leave()
+    stream.acknowledge("three")
+    assert (delivered, stream.heard_out) == (["one", "two"], True)
+
+
 async def test_the_last_event_is_delivered_when_the_end_is_awaited(
     autojump_clock: MockClock,
 ) -> None:
@@ -335,7 +379,7 @@ def test_a_stream_without_room_is_refused(capacity: int) -> None:
 # -- against a deque, with a list of those who wait -----------------------------
 
 STEPS = ["send"] * 4 + ["post"] + ["read"] * 4 + ["cancel send", "cancel read"]
-STEPS += ["end", "leave"]
+STEPS += ["end", "leave"] + ["acknowledge"] * 2 + ["acknowledge nothing"]
 
 
 class Model:
@@ -348,7 +392,8 @@ class Model:
         self.reading = False
         self.ended = self.left = False
         self.results: list[tuple[str, int | None]] = []  # in the order they come
-        self.handed: int | None = None
+        self.handed: list[int] = []
+        self.acknowledges = False
         self.consumed: list[int] = []
         self.sent = 0
 
@@ -364,9 +409,14 @@ class Model:
 
     def read(self) -> None:
         self.reading = True
-        if self.handed is not None:
-            self.consumed.append(self.handed)
-            self.handed = None
+        if not self.acknowledges:
+            self.consumed += self.handed
+            self.handed = []
+
+    def acknowledge(self, event: int) -> None:
+        self.acknowledges = True
+        if self.handed[:1] == [event] and not self.left:
+            self.consumed.append(self.handed.pop(0))
 
     def settle(self) -> None:
         """Whoever can go on goes on."""
@@ -374,8 +424,8 @@ class Model:
         while moved:
             moved = False
             if self.reading and self.events:
-                self.handed = self.events.popleft()
-                self.results.append(("read", self.handed))
+                self.handed.append(self.events.popleft())
+                self.results.append(("read", self.handed[-1]))
                 self.reading, moved = False, True
             elif self.reading and (self.ended or self.left):
                 self.results.append(("nothing", None))
@@ -435,6 +485,13 @@ async def play(capacity: int, steps: list[str]) -> None:
                 case "cancel read" if model.reading and reading is not None:
                     reading.cancel()
                     model.reading = False
+                case "acknowledge":
+                    which = model.handed[0] if model.handed else event
+                    stream.acknowledge(which)
+                    model.acknowledge(which)
+                case "acknowledge nothing":  # of another turn, or once more
+                    stream.acknowledge(event)
+                    model.acknowledge(event)
                 case "end":
                     stream.end()
                     model.ended = True

@@ -30,6 +30,7 @@ from glyphoxa_trio.tools.outcome import Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 from ..npc.support import HANG, ScriptedLLM
+from ..traced import TRACER, recorded
 from .support import config, model_server, opened, play, say
 
 ROLL = (ToolCall("1", "roll", '{"expression": "1d1+3"}'),)
@@ -42,6 +43,23 @@ async def to(kind: type[TurnEvent], turn: AsyncIterator[TurnEvent]) -> TurnEvent
         if isinstance(event, kind):
             return event
     raise AssertionError(f"no {kind.__name__}")
+
+
+def test_a_turn_is_below_the_span_of_the_task_that_asks_for_it(mode: Mode) -> None:
+    async def command(runtime: aio.Runtime, name: str) -> None:
+        with TRACER.start_as_current_span(name):
+            await say(runtime, "roll for me")
+
+    async def main() -> None:
+        async with opened(mode, config("roll"), ANSWER, ANSWER) as runtime:
+            await command(runtime, "one")
+            await command(runtime, "other")
+
+    with recorded() as spans:
+        play(main)
+        assert not spans.open
+    above = [spans.above(x) for x in spans.named("invoke_agent Bo")]
+    assert [x and x.name for x in above] == ["one", "other"]
 
 
 def test_a_turn_has_the_events_that_it_has_natively(mode: Mode) -> None:
@@ -383,3 +401,56 @@ def test_a_real_model_over_http(mode: Mode) -> None:
 
         play(main)
     assert server.hangups == 1
+
+
+def test_what_is_acknowledged_is_delivered(mode: Mode) -> None:
+    async def main() -> None:
+        async with opened(mode, config(), ANSWER) as runtime:
+            async with runtime.npc("Bo").say("well?") as turn:
+                turn.acknowledge()
+                events = [event async for event in turn]
+                assert (turn.delivered, turn.unplayed) == ("", 0.0)
+                kinds = [type(event) for event in events]
+                turn.acknowledge(*events[: kinds.index(Sentence) + 1])
+            assert turn.delivered == "It is four."
+
+    play(main)
+
+
+def test_events_of_other_kinds_do_not_cross(mode: Mode) -> None:
+    async def main() -> None:
+        async with opened(mode, config(), ANSWER) as runtime:
+            async with runtime.npc("Bo").say("well?") as turn:
+                turn.only(Sentence)
+                kinds = {type(event) async for event in turn}
+            assert kinds == {Sentence}
+            assert turn.done is not None
+            assert turn.delivered == turn.done.text
+
+    play(main)
+
+
+def test_what_another_program_has_spoken_is_delivered(mode: Mode) -> None:
+    async def main() -> None:
+        async with opened(mode, config(), ANSWER) as runtime:
+            async with runtime.npc("Bo").say("well?") as turn:
+                turn.heard("")
+                await turn.finish()
+                assert (turn.delivered, turn.unplayed > 0) == ("", True)
+                turn.heard("It is", over=True)
+            assert (turn.delivered, turn.unplayed) == ("It is", 0.0)
+
+    play(main)
+
+
+def test_a_turn_is_interrupted_and_its_last_events_still_come(mode: Mode) -> None:
+    async def main() -> None:
+        async with opened(mode, config(), ["It is four. ", HANG]) as runtime:
+            async with runtime.npc("Bo").say("well?") as turn:
+                await to(Sentence, turn)
+                turn.interrupt("the player is tired of it")
+                done = await turn.finish()
+            assert done.end is TurnEnd.INTERRUPTED
+            assert turn.delivered == "It is four."
+
+    play(main)

@@ -142,7 +142,10 @@ def test_servers_that_misbehave_are_warnings_and_the_npc_answers(
     asked = run("ask", path, "Bo", "whisper and roll 2d6")
     assert asked.returncode == 0
     assert "a word about whisper" in asked.stdout.lower()
-    assert "2d6 comes to" in asked.stdout
+    # A busy machine may not give dice the few milliseconds that they have.
+    assert "dice.roll" in asked.stderr
+    cut = "dice.roll cut after" in asked.stderr
+    assert cut or "2d6 comes to" in asked.stdout
     assert "warning: mute: no handshake within 700 ms\n" in asked.stderr
     assert (
         "warning: exits: exited with status 3\n  the crystal is cracked\n"

@@ -18,6 +18,8 @@ TEACHES = {
     ("schema",): ["JSON Schema", "yaml-language-server", "init"],
     ("serve",): ["dice", "campaign", "my_tools.py", "Exit status: 0"],
     ("serve", "web"): ["--searxng", "--http-addr", "With --transport http"],
+    ("serve", "npc"): ["CONFIG", "--npc", "--game-master", "--answer-within"],
+    ("discord",): ["--token-variable", "Game Master", "--guild", "docs/discord.md"],
     ("play",): [
         "Tab completes",
         "--no-history",
@@ -27,6 +29,11 @@ TEACHES = {
         "echo",
         "--model",
         "GLYPHOXA_API_KEY",
+        "--cluster",
+    ],
+    ("talk",): [
+        *("--list-devices", "--file-in", "--full-duplex", "silero", "Ctrl-C leaves"),
+        *("libportaudio2", "the extra talk", "Exit status: 0", "NPC"),
     ],
     ("ask",): ["--json", "--tier", "NPC", "Exit status: 0", "--base-url", "Ollama"],
     ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],
@@ -51,6 +58,16 @@ TEACHES = {
     ("sessions", "show"): ["--lines", "evenings"],
     ("sessions", "export"): ["memory import"],
     ("sessions", "end"): ["lines are kept", "Exit status: 0"],
+    ("cluster",): ["dev", "worker", "status", "say", "drain", "NATS", "PostgreSQL"],
+    ("cluster", "worker"): ["--nats", "NATS_URL", "SIGTERM", "Exit status: 0"],
+    ("cluster", "gateway"): ["--http", "--token-file", "glyphoxa run"],
+    ("cluster", "status"): ["--json", "--deployment", "Exit status: 0"],
+    ("cluster", "dev"): ["kill -9", "--workers", "/where", "Exit status: 0"],
+    ("cluster", "sessions"): ["--tenant", "--json", "left out", "Exit status: 0"],
+    ("cluster", "where"): ["process", "epoch", "--tenant", "Exit status: 0"],
+    ("cluster", "drain"): ["--within", "its beginning", "Exit status: 0"],
+    ("cluster", "init"): ["--store", "GLYPHOXA_STORE", "Exit status: 0"],
+    ("cluster", "say"): ["--within", "wherever that is", "Exit status: 0"],
     ("mcp",): [".mcp.json", "repository", "add", "list", "remove", "test"],
     ("mcp", "add"): ["--url", "--header", "--env", "--replace", " -- npx -y", "${VAR}"],
     ("mcp", "list"): ["--config", "Nothing is started"],
@@ -70,7 +87,17 @@ def test_help_teaches(verb: tuple[str, ...]) -> None:
 
 def test_every_verb_is_listed_with_one_line() -> None:
     helped = run(env={"COLUMNS": "200"})  # no words at all: the same as --help
-    verbs = ["play", "ask", "tools", "calibrate", "check", "status", "reload", "mcp"]
+    verbs = [
+        "play",
+        "talk",
+        "ask",
+        "tools",
+        "calibrate",
+        "check",
+        "status",
+        "reload",
+        "mcp",
+    ]
     verbs += [
         "verify",
         "simulate",

@@ -31,6 +31,13 @@ WITHOUT = {
     "mcp remove": "writes a file",
     "mcp trust": "asks",
     "mcp approve": "asks",
+    "discord": "serves",
+    "run": "serves, with JSON of its own",
+    "cluster worker": "serves",
+    "cluster gateway": "serves, as run does",
+    "cluster dev": "a conversation",
+    "cluster drain": "acts, and its status says if it did",
+    "cluster init": "acts, and its status says if it did",
 }
 LINES = {"ask", "status", "leaderboard"}  # a line each, instead of one object
 
@@ -54,7 +61,9 @@ def test_every_command_that_shows_something_has_it() -> None:
     }
     without = {name for name in found if not name.startswith("serve ")}
     assert without - with_it == WITHOUT.keys() - {"serve"}
-    assert with_it == SHAPES.keys() | {"status", "reload", "replay"}
+    elsewhere = {"status", "reload", "replay", "talk"}
+    elsewhere |= {f"cluster {x}" for x in ("status", "say", "sessions", "where")}
+    assert with_it == SHAPES.keys() | elsewhere
 
 
 @pytest.fixture
@@ -112,7 +121,8 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
         ["PATH", "WORLD"],
         {
             *("campaign", "tenant", "dry_run", "entities", "entities_new"),
-            *("entities_changed", "relationships", "facts", "facts_new", "skipped"),
+            *("entities_changed", "relationships", "facts", "facts_new"),
+            *("facts_removed", "skipped", "removed"),
         },
     ),
     "memory backup": (["PATH", "COPY"], {"place", "backup", "bytes"}),

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.memory.entries import Entry, EntryKind, Line
+from glyphoxa_trio.memory.importing.archiving import all_facts
 from glyphoxa_trio.memory.knowledge import (
     Basis,
     Entity,
@@ -203,6 +204,63 @@ def test_an_import_is_whole_and_can_be_repeated(filled: Path) -> None:
     assert said("memory", "show", filled)["campaigns"][0]["entities"] == 2
 
 
+def test_a_file_that_is_imported_again_replaces_what_it_stated(filled: Path) -> None:
+    world = filled.parent / "world.yaml"
+    facts = ["He fears fire.", "He is old.", "He is a liar.", "He was a lich."]
+    start = "entities:\n  - {name: Greymantle, kind: npc, facts: "
+
+    def imported(*texts: str, at: Path = world, options: str = "") -> dict[str, Any]:
+        at.write_text(f"{start}{json.dumps(texts)}}}\n")
+        return said("memory", "import", filled, at, *options.split())
+
+    def known() -> set[str]:
+        found = said("memory", "search", filled, "he", "--limit", "99")["found"]
+        return {x["text"] for x in found if x["kind"] == "fact"}
+
+    imported(*facts)
+    before = known()
+    assert set(facts) <= before
+    ids = {x["text"]: x["id"] for x in found_facts(filled)}
+    run("memory", "review", filled, "--reject", ids["He is a liar."])
+    run("memory", "review", filled, "--secret", ids["He was a lich."])
+    trio.run(put_by_hand, str(filled.parent / "kept.db"))
+    dry = imported("He fears ice.", "He was a lich.", options="--dry-run")
+    assert [x["text"] for x in dry["removed"]] == ["He fears fire.", "He is old."]
+    assert dry["facts_removed"] == 2
+    assert "He is old." in known()
+    ran = run("memory", "import", filled, world)
+    assert "no longer known" in ran.stdout
+    assert "He is old." in ran.stdout
+    left = {x["text"] for x in found_facts(filled)}
+    # What was judged, said, or written by hand stays.
+    assert {"He fears ice.", "He was a lich.", "He is a liar.", "He limps."} <= left
+    assert left.isdisjoint({"He fears fire.", "He is old."})
+    assert before - set(facts) <= known()
+    # The same name, and nothing of what it stated: another file.
+    other = filled.parent / "other"
+    other.mkdir()
+    (other / "world.yaml").write_text("facts: [The tower fell.]")
+    assert said("memory", "import", filled, other)["removed"] == []
+
+
+async def put_by_hand(place: str) -> None:
+    async with open_memory(place) as memory:
+        told = Provenance(basis=Basis.STATED, by="world.yaml")
+        facts = [Fact(text="He limps."), Fact(text="He hums.", provenance=told)]
+        await memory.graph.put(KEY, facts=facts)
+
+
+def found_facts(filled: Path) -> list[dict[str, Any]]:
+    """All facts, of every standing, as an export has them, with their ids."""
+
+    async def read() -> list[dict[str, Any]]:
+        async with open_memory(str(filled.parent / "kept.db")) as memory:
+            facts = await all_facts(memory, KEY)
+            return [{"text": x.text, "id": str(x.id)} for x in facts]
+
+    return trio.run(read)
+
+
 def test_an_import_makes_a_memory_and_names_what_it_left_out(path: Path) -> None:
     journal = [
         {"_id": "a", "name": "A", "content": "x", "permission": {"default": 2}},
@@ -213,7 +271,8 @@ def test_an_import_makes_a_memory_and_names_what_it_left_out(path: Path) -> None
     ran = run("memory", "import", path, export)
     assert ran.returncode == 0
     assert (
-        "1 entities (1 new, 0 changed), 0 relationships, 1 facts (1 new)" in ran.stdout
+        "1 entities (1 new, 0 changed), 0 relationships, 1 facts (1 new, 0 removed)"
+        in ran.stdout
     )
     assert "journal.json: document 2" in ran.stdout
     unclear = path.parent / "unclear.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import stat
+import sys
 import termios
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from glyphoxa_trio.cli.completing import Completable, Completion, commands, completions
 from glyphoxa_trio.cli.history import LONGEST, MOST, FileHistory
 
-from .support import ENDS, reports, run, seer, terminal, written
+from .support import ENDS, SEER, reports, run, seer, terminal, written
 
 PROMPT = "you to Old Fenn> "
 UP, LEFT, TAB = "\x1b[A", "\x1b[D", "\t"
@@ -150,17 +151,21 @@ def test_sigterm_while_a_line_is_typed_leaves_the_terminal_as_it_was(
 def test_what_comes_beside_does_not_tear_the_line_that_is_typed(
     tmp_path: Path,
 ) -> None:
+    typed = tmp_path / "typed"
+    late = f"until [ -e {typed} ]; do sleep 0.05; done; exec {sys.executable} {SEER}"
     with reports(tmp_path) as told:
+        late = f"{late} {told.path} exits"
         path = written(
             tmp_path,
             npcs=[{"name": "Old Fenn", "tools": ["dice"]}],
-            mcp={"servers": [seer(told.path, "exits")]},
+            mcp={"servers": [seer(told.path, "exits", command=["sh", "-c", late])]},
             calibration={"at_start": False},
         )
         with terminal("play", path) as table:
             table.expect(PROMPT)
             table.type("roll 2")
             table.expect("roll 2")
+            typed.touch()
             table.expect("! exits: exited with status 3\n  the crystal is cracked\n")
             table.expect(f"{PROMPT}roll 2")
             table.type("d6\n")

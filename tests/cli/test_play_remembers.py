@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from .support import run
+import pytest
+
+from .support import run, terminal
 
 CONFIG = """\
 llm: {provider: offline}
@@ -76,3 +79,30 @@ def test_the_conversation_goes_on_until_it_is_ended_and_is_replayed(
     third = run("play", file, lines="Do you remember the crown?\n")
     assert "goes on" not in third.stdout
     assert "The crown is under the old oak." in third.stdout
+
+
+@pytest.mark.slow
+def test_the_table_goes_on_when_a_player_is_forgotten_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "inn.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+    prompt = "you to Bartok the Barkeep> "
+    with terminal("play", file) as table:
+        table.expect(prompt)
+        table.type("I buried the crown under the oak.\n")
+        table.expect("Bartok the Barkeep: ")
+        table.expect(prompt)
+        forgotten = run("memory", "forget", file, "player", "--yes")
+        assert (forgotten.returncode, forgotten.stderr) == (0, "")
+        for _ in range(60):  # it is noticed within five seconds
+            time.sleep(0.2)
+            table.type("/who\n")
+            table.expect(prompt)
+            if "another one begins" in table.screen:
+                break
+        table.type("Do you remember the crown?\n")
+        table.expect("Bartok the Barkeep: ")
+        table.expect(prompt)
+        table.type("\x04")
+        assert table.ends() == 0
+    assert "the conversation was ended; another one begins" in table.screen
+    assert table.screen.count("under the oak") == 1

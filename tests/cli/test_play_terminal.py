@@ -203,7 +203,7 @@ def test_a_warning_comes_beside_the_talk_and_the_question_again(
 ) -> None:
     path = table_of(tmp_path, seer("-", "exits"))
     with terminal("play", path) as table:
-        table.expect(PROMPT)
+        # Before the first question, if the machine is busy, and else after it.
         table.expect("! exits: exited with status 3\n  the crystal is cracked\n")
         table.expect(PROMPT)
         table.type("roll 2d6\n")

@@ -10,13 +10,12 @@ import pytest
 
 from glyphoxa_trio.cli.render import (
     COLUMNS,
-    event_json,
     fan_out_line,
-    hidden_because,
     on_screen,
     tool_row,
     why_lines,
 )
+from glyphoxa_trio.control.tools_view import hidden_because
 from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.npc import (
     ApprovalNeeded,
@@ -54,6 +53,7 @@ from glyphoxa_trio.npc import (
     TurnKept,
     UsageReported,
 )
+from glyphoxa_trio.npc.event_json import event_json
 from glyphoxa_trio.npc.events import HearingFailed, SpeechFailed
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
@@ -188,6 +188,7 @@ DONE = TurnDone(
     timings=Timings(model=0.3, tools=0.12, total=0.45, first_text=0.31),
     rounds=2,
     tier=Tier.FAST,
+    kept=True,
 )
 
 

@@ -39,7 +39,13 @@ async def clumsy(how: str, context: CallContext) -> object:
             return os.getpid()
         case "who":
             left = context.deadline - trio.current_time()
-            return {"npc": context.npc, "left": left}
+            claim = context.claim
+            return {
+                "npc": context.npc,
+                "tenant": context.tenant,
+                "epoch": 0 if claim is None else claim.epoch,
+                "left": left,
+            }
         case "no":
             raise ToolError("not today")
         case "away":

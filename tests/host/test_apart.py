@@ -84,10 +84,11 @@ async def test_whatever_an_isolated_handler_does_costs_one_call() -> None:
         call = ToolCall("1", "custom.clumsy", '{"how": "who"}')
         (who,) = await host.fan_out(
             [call],
-            Caller(grant=EVERYTHING, npc="Bartok"),
+            Caller(grant=EVERYTHING, npc="Bartok", tenant="studio", epoch=4),
             deadline=trio.current_time() + 3,
         )
         assert who.data["npc"] == "Bartok"
+        assert (who.data["tenant"], who.data["epoch"]) == ("studio", 4)
         assert 0 < who.data["left"] <= 3
 
 

@@ -23,6 +23,7 @@ from glyphoxa_trio.mcp.messages import NOTICE, Drain
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
+    SessionClaim,
     ToolError,
     ToolUnavailable,
 )
@@ -109,6 +110,28 @@ async def test_a_server_is_told_how_long_the_answer_is_of_use(
     metas = [meta for _, _, meta in server.received]
     key = "glyphoxa/remaining_ms"
     assert metas == [{key: 400}, {key: 5000}]
+
+
+async def test_a_server_is_told_the_claim_of_a_session_also_on_a_second_try(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        for session in ("one", "two"):
+            claim = SessionClaim.of("studio", session, 7)
+            context = CallContext(deadline=9, claim=claim)
+            await asked(watcher.tools("rules")["echo"], {}, context)
+            await ref.ask(CallTool("echo", {}, claim=claim), within=5)  # its mailbox
+        context = CallContext(claim=SessionClaim.of("studio", "one", 0))
+        await asked(watcher.tools("rules")["echo"], {}, context)
+    metas = [meta for _, _, meta in server.received]
+    assert [x.get("glyphoxa/epoch") for x in metas] == [7, 7, 7, 7, None]
+    one, again, two, _, none = (x.get("glyphoxa/session") for x in metas)
+    assert one == again != two
+    assert one is not None
+    assert int(one, 16)  # no name
+    assert none is None
 
 
 async def test_a_call_during_the_start_waits_for_the_server(

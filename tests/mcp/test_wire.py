@@ -50,6 +50,8 @@ from glyphoxa_trio.mcp.incoming import MOST_ASKED, MOST_UNHEARD
 from glyphoxa_trio.mcp.transport import SessionLost
 from glyphoxa_trio.mcp.wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
+from ..traced import TRACER, about, recorded
+
 Message = dict[str, Any]
 
 
@@ -1088,6 +1090,35 @@ async def test_a_trace_goes_along_to_the_server() -> None:
         assert it.ended["a"].code == 5
 
 
+async def test_the_span_of_a_request_says_how_it_ended() -> None:
+    with recorded() as spans:
+        async with rig() as it:
+            it.request("without")  # any trace to belong to
+            assert "_meta" not in (await it.hear())["params"]
+            with TRACER.start_as_current_span("above"):
+                for name in ("good", "bad", "refused", "left"):
+                    it.begin(name) if name != "left" else it.request(name)
+                    await wait_all_tasks_blocked()
+            idents = [(await it.hear())["id"] for _ in range(4)]
+            await it.say(
+                {"id": idents[0], "result": {}},
+                {"id": idents[1], "result": {"isError": True}},
+                {"id": idents[2], "error": {"code": -5, "message": "a secret"}},
+            )
+        assert not spans.open
+    good, bad, refused, left = spans.named("do")
+    assert {x.kind for x in spans.named("do")} == {trace.SpanKind.CLIENT}
+    assert good.status.is_ok
+    assert about(bad, "error.type") == "tool_error"
+    assert about(refused, "error.type") == "-5"
+    assert about(refused, "rpc.response.status_code") == "-5"
+    assert about(left, "glyphoxa.interrupted") is True
+    assert [about(x, "jsonrpc.request.id") for x in spans.named("do")] == [
+        str(x) for x in idents
+    ]
+    assert not any("secret" in x.to_json() for x in spans.all)
+
+
 # ------------------------------------------------------- whatever happens
 
 STEPS = st.one_of(
@@ -1110,7 +1141,13 @@ STEPS = st.one_of(
 def test_each_request_ends_once_with_its_own_answer_or_an_error(
     steps: Iterable[tuple[str, Any]], end: str
 ) -> None:
-    trio.run(partial(_play, steps, end), clock=MockClock(autojump_threshold=0))
+    with recorded() as spans:
+        with TRACER.start_as_current_span("above"):
+            trio.run(partial(_play, steps, end), clock=MockClock(autojump_threshold=0))
+        assert not spans.open
+    assert {x.name for x in spans.all} <= {"above", "do"}
+    (above,) = spans.named("above")
+    assert all(spans.above(x) is above for x in spans.named("do"))
 
 
 async def _play(steps: Iterable[tuple[str, Any]], end: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,11 @@ def test_what_an_npc_remembers_is_stated_by_it() -> None:
     assert alone.standing is Standing.ACCEPTED
     told = alone.provenance
     assert (told.basis, told.by, told.player) == (Basis.STATED, "Bartok", "")
+    asked = remembered_fact("He owes me ale.", npc="Bartok", at=1.0, player="p1")
+    # Forgotten with the player, and still what the NPC alone knows, and no claim.
+    assert attrs.evolve(asked.provenance, player="") == attrs.evolve(told, evening="")
+    assert (asked.provenance.player, asked.standing) == ("p1", Standing.ACCEPTED)
+    assert asked.reach == Reach.of("Bartok")
     heard = remembered_fact(
         "Dan is the king.", npc="Ann", at=1.0, heard=[(("t", 1), DAN)]
     )

@@ -384,8 +384,8 @@ MUTANTS: Final = (
     Mutant(
         "a write leaves what was read before it",
         "host/attempts.py",
-        "            self.cache.drop_group(definition.group)\n",
-        "",
+        "self.cache.drop_group(group)\n",
+        "pass\n",
         Promise.FRESH,
     ),
     Mutant(
@@ -478,8 +478,8 @@ MUTANTS: Final = (
     Mutant(
         "one sample is enough",
         "tools/estimate.py",
-        "samples >= ENOUGH_SAMPLES:",
-        "samples >= 1:",
+        "count >= ENOUGH_SAMPLES:",
+        "count >= 1:",
         Promise.RIGHTS,
     ),
     # -------------------------------------------------------------- calibrator
@@ -561,8 +561,8 @@ MUTANTS: Final = (
     Mutant(
         "a turn ends without a word",
         "npc/turn/runner.py",
-        "            output.post(\n                TurnDone(",
-        "            utterance.stream.post(\n                TurnDone(",
+        "            output.post(done)\n",
+        "            utterance.stream.post(done)\n",
         Promise.ENDS,
     ),
     Mutant(

@@ -104,9 +104,10 @@ class Mind:
                 name = asked[message["tool_call_id"]]
                 if name in _KEYS:
                     self.answers.append((_KEYS[name], _text(message["content"])))
-        keys = [tool for calls in rounds for tool, _ in calls]
-        unseen = [key for key in dict.fromkeys(keys) if exposed(key) not in names]
-        if (looking := self._search(unseen, names, done)) is not None:
+        keys = dict.fromkeys(tool for calls in rounds for tool, _ in calls)
+        # With those that are loaded already, which others may displace.
+        wanted = [] if {*map(exposed, keys)} <= {*names} else list(keys)
+        if (looking := self._search(wanted, names, done)) is not None:
             return looking
         turn = done - ("tool_search" in asked.values())
         if turn >= len(rounds):

@@ -37,6 +37,14 @@ SKIPPED: Final = {
     ".venv/bin/glyphoxa serve web --searxng http://localhost:8888": "it needs SearXNG",
     "glyphoxa replay": "it is named and no more; the table has it with its file",
     "glyphoxa serve NAME": "its servers are run one by one",
+    "glyphoxa run CONFIG": "it serves until it is told to stop; tests/cli/test_run.py",
+    "glyphoxa talk CONFIG": "it needs a microphone; tests/cli/test_talk.py",
+    "glyphoxa discord CONFIG": (
+        "it needs a bot of Discord; tests/frameworks/test_discord.py"
+    ),
+    "glyphoxa cluster worker CONFIG": "so does it; tests/cluster/test_command.py",
+    "glyphoxa cluster dev CONFIG": "it needs nats-server: tests/cluster",
+    "glyphoxa play --cluster URL": "it needs workers; tests/cluster/test_command.py",
 }
 """What is not run, and why."""
 

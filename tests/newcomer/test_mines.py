@@ -34,9 +34,8 @@ from glyphoxa_trio.testing.model_server import (
 from ..cli.support import terminal
 from .field import SERVERS, Field
 from .mines import TOOLS, is_mine, is_open, is_safe
-from .support import PATIENCE, run, until
+from .support import LONG, PATIENCE, run, until
 
-LONG: Final = os.environ.get("GLYPHOXA_NEWCOMER") == "long"
 A_WHILE: Final = 2.0  # seconds in which a start has measured what it would measure
 
 TALK: Final = ("Good evening.", "@Glo How was your day?", "@Nam Well met, friend.")

@@ -8,7 +8,6 @@ lost that a player could use before.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -19,14 +18,13 @@ import attrs
 import pytest
 
 from .readme import SKIPPED, Command, commands, spelt_out, unpack, walk
-from .support import Ran, environment, run
-
-LONG: Final = os.environ.get("GLYPHOXA_NEWCOMER") == "long"
+from .support import LONG, Ran, environment, run
 
 ORACLE: Final = "@Greymantle remember to ask the oracle: will the bridge hold?"
 LINES: Final = ("roll 2d6+3 for me", "@Greymantle What does blinded mean?", ORACLE)
 _FAN_OUT: Final = re.compile(r"^· (?:fast|standard|deep) · .*", re.MULTILINE)
-_TIME: Final = re.compile(r"[\d.]+ m?s\b")
+# A call that took longer than its tier allows is a matter of time, too.
+_TIME: Final = re.compile(r"(?:cut after )?[\d.]+ m?s\b(?: by the \w+'s limit)?")
 # As printed they take half a minute each, which is for the long form.
 SHORTER: Final = {"verify": ("--seconds", "3"), "simulate": ("--turns", "20")}
 # What depends on earlier runs, for the second walk of the short form.
@@ -74,7 +72,13 @@ class Place:
         # As typed in the copy: a path with a slash starts there.
         there = str(self.copy / program) if "/" in program else program
         return await run(
-            *rest, env=env, cwd=self.copy, lines=typed, command=[there], idle=idle
+            *rest,
+            env=env,
+            cwd=self.copy,
+            lines=typed,
+            idle=idle,
+            command=there,
+            anew=True,  # what is printed is what is run
         )
 
 

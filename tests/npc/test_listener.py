@@ -44,6 +44,33 @@ def test_what_was_played_before_the_turn_was_accepted_counts() -> None:
     assert listener.heard == "One is here. Two are there."
 
 
+def test_the_words_that_another_program_has_spoken_count() -> None:
+    listener, utterance = Listener(), Exchange("Ann", "Well?")
+    listener.heard_words("", over=False)  # before the turn was accepted
+    listener.hears(utterance, 3, None)
+    round_ = utterance.begin_round()
+    round_.sentences += ["One is here.", "Two are there."]
+    utterance.delivered(0)
+    assert listener.heard == ""
+    assert listener.unplayed == len("One is here. Two are there.") / 15
+    listener.heard_words("One  is here. Two", over=False)
+    assert listener.heard == "One is here. Two"
+    assert listener.unplayed == len("are there.") / 15 + 1 / 15
+    utterance.begin_round().sentences.append("Three.")
+    listener.heard_words("one is here two are", over=True)
+    assert (listener.heard, listener.unplayed) == ("One is here. Two are", 0.0)
+    listener.heard_words("One is here. Two are there. Three. And more.", over=True)
+    assert listener.heard == utterance.written
+
+
+def test_reported_words_count_where_there_is_audio_as_well() -> None:
+    listener, exchange = Listener(), said_aloud()
+    listener.hears(exchange, 3, None)
+    listener.played(2.0)
+    listener.heard_words("One", over=True)
+    assert (listener.heard, listener.unplayed) == ("One", 0.0)
+
+
 @given(
     st.lists(
         st.sampled_from(["accept", "cancel a", "cancel b", "swap", "leave", "discard"]),

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -158,16 +159,29 @@ async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
 
 
 async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
-    turn = TurnConfig(model_total=1.0)
+    # The first keeps the place for a minute; those who come later have a second.
     script: list[Reply] = [[Pause(60), SayText("Yes.")]]
-    async with served(script, count=3, turn=turn, places=1) as runtime:
-        heard = await all_ask(runtime, 3)
+    long, short = TurnConfig(model_total=60.0), TurnConfig(model_total=1.0)
+    heard: list[Any] = []
+
+    async def wait_for(runtime: Runtime, name: str) -> None:
+        heard.append(await ask(runtime.npc(name)))
+
+    async with served(script, count=3, turn=long, places=1) as runtime:
+        async with trio.open_nursery() as first:
+            first.start_soon(ask, runtime.npc("N0"))
+            await trio.sleep(0.5)
+            await runtime.reload(attrs.evolve(runtime.config, turn=short), now=True)
+            async with trio.open_nursery() as later:
+                later.start_soon(wait_for, runtime, "N1")
+                later.start_soon(wait_for, runtime, "N2")
+            first.cancel_scope.cancel("seen")
     failed = [each.only(ModelFailed) for each in heard]
     for failure in failed:
         assert failure.kind is ErrorKind.TURN
-    assert any(
+    assert all(
         "its only place is taken (places sets their number)" in x.detail for x in failed
-    )
+    ), failed
 
 
 async def test_when_too_many_wait_the_next_is_told_at_once(

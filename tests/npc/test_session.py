@@ -65,7 +65,7 @@ from .support import (
 )
 
 FAST, STANDARD, DEEP = Tier
-DONE, CUT, FAILED, SHED = TurnEnd
+DONE, CUT, FAILED, SHED, *_ = TurnEnd
 
 
 def hello(_: LLMRequest) -> Reply:

@@ -24,7 +24,7 @@ from glyphoxa_trio.tools.tier import Tier
 from .support import HANG, Heard, Ran, Script, ask, call, open_table
 from .voices import FakeSynthesizer, audio_of
 
-DONE, CUT, FAILED, _ = TurnEnd
+DONE, CUT, FAILED, *_ = TurnEnd
 
 
 def speech_of(heard: Heard) -> bytes:

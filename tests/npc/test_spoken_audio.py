@@ -63,6 +63,49 @@ def test_a_sentence_of_unknown_length_counts_as_long_as_people_take_for_it() -> 
     assert heard(longer, FOUR) == ["The door is"]
 
 
+@pytest.mark.parametrize(
+    ("played", "words"),
+    [
+        (0.17, []),
+        (0.2, ["The"]),
+        (1.7, ["The"]),  # a pause, in which a share of the time would be two words
+        (1.8, ["The door"]),
+        (1.9, ["The door is"]),
+        (2.0, [FOUR]),
+        (2.5, [FOUR, "Go"]),
+    ],
+)
+def test_words_whose_end_is_told_are_heard_when_that_was_played(
+    played: float, words: list[str]
+) -> None:
+    aloud = said((FOUR, 2.0), (TWO, 1.0))
+    for count, end in ((1, 0.2), (2, 1.8), (3, 1.9), (4, 2.0)):
+        aloud.time_words(0, 0, count, end)
+    aloud.playback.played(played)
+    assert heard(aloud, FOUR, TWO) == words
+
+
+@pytest.mark.parametrize(
+    ("played", "words"),
+    [(0.9, ["The"]), (1.0, ["The door"]), (1.4, ["The door"]), (1.5, ["The door is"])],
+)
+def test_after_the_last_word_whose_end_is_told_the_rest_is_a_share(
+    played: float, words: list[str]
+) -> None:
+    aloud = said((FOUR, 2.0))
+    aloud.time_words(0, 0, 1, 0.1)
+    aloud.time_words(0, 0, 2, 1.0)
+    aloud.playback.played(played)
+    assert heard(aloud, FOUR) == words
+
+
+def test_ends_are_believed_of_a_sentence_that_broke_off() -> None:
+    aloud = said((FOUR, 1.0), over=False)
+    aloud.time_words(0, 0, 2, 0.8)
+    aloud.playback.played(1.0)
+    assert heard(aloud, FOUR) == ["The door"]  # of "is locked." 0.2 s, of 0.67 probably
+
+
 def test_a_filler_takes_time_and_is_no_word_of_the_answer() -> None:
     aloud = SpokenAudio()
     aloud.give_filler(1.0)

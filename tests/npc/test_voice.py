@@ -56,7 +56,7 @@ from .voices import (
     audio_of,
 )
 
-DONE, CUT, FAILED, _ = TurnEnd
+DONE, CUT, FAILED, *_ = TurnEnd
 LOCKED = "The door is locked."  # 1.9 s
 
 

@@ -37,6 +37,7 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.window import Sample, SampleKind
 
 from ..mcp.support import Watcher, plain
+from ..traced import recorded
 from .support import LIMIT, Kept, config, opened, say, seer
 
 
@@ -89,6 +90,18 @@ async def test_a_turn_with_a_tool_is_two_records() -> None:
         True,
         True,
     ]
+
+
+async def test_the_records_of_a_turn_name_its_span() -> None:  # A50
+    kept = Kept()
+    with recorded() as spans:
+        async with opened(config("dice")) as runtime, log_events(runtime, kept):
+            await say(runtime, "Roll 1d4!")
+    context = spans.one("invoke_agent Bo").context
+    assert context is not None
+    for _, _, fields in kept.lines:
+        assert fields["trace_id"] == f"{context.trace_id:032x}"
+        assert fields["span_id"] == f"{context.span_id:016x}"
 
 
 async def test_success_and_timeout_and_death_at_a_real_server() -> None:

@@ -44,6 +44,8 @@ from glyphoxa_trio.observability.records import (
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
+from ..traced import TRACER, recorded
+
 ARGUMENTS = '{"patron": "Zebulon"}'
 CALL = ToolCall("call_1", "mcp__ledger__add", ARGUMENTS)
 EXPOSED = {"ledger.add": "mcp__ledger__add"}
@@ -545,3 +547,35 @@ def test_a_probe_says_how_far_it_came() -> None:
     assert with_texts is not None
     assert with_texts.fields["note"] == "Zebulon"
     assert host_record(object()) is None
+
+
+# --------------------------------------------------------- whose record it is  # A50
+
+
+def test_a_record_names_its_tenant_if_there_is_one() -> None:
+    event = attrs.evolve(
+        finished(Outcome(call=CALL, tool="ledger.add", status=Status.OK)),
+        session="table 7",
+        tenant="inn",
+    )
+    record = records().of(event)
+    assert record is not None
+    assert (record.fields["session"], record.fields["tenant"]) == (
+        "inn/table 7",
+        "inn",
+    )
+
+
+def test_the_records_of_a_turn_name_its_trace() -> None:
+    outcome = Outcome(call=CALL, tool="ledger.add", status=Status.OK)
+    turns = records()
+    with recorded(), TRACER.start_as_current_span("turn") as span:
+        turns.trace(selected(7))
+    turns.trace(selected(8))  # which is not traced
+    seen, unseen = (turns.of(finished(outcome, turn)) for turn in (7, 8))
+    assert seen is not None
+    assert unseen is not None
+    context = span.get_span_context()
+    assert seen.fields["trace_id"] == f"{context.trace_id:032x}"
+    assert seen.fields["span_id"] == f"{context.span_id:016x}"
+    assert "trace_id" not in unseen.fields

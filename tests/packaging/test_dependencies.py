@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from functools import cache
+from importlib import metadata
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -20,6 +21,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # For people who work on the package, and not for those who use it.
 OURS = {"dev", "docs", "test"}
+# Each is in a Python of its own for the tests.
+FRAMEWORKS = {
+    "aiohttp": "aiohttp",
+    "davey": "davey",
+    "discord": "py-cord",
+    "livekit": "livekit-agents",
+    "pipecat": "pipecat-ai",
+}
 # What one distribution cannot be without, and what belongs to it.
 TOGETHER = {
     "lxml": "lxml-html-clean",
@@ -55,12 +64,22 @@ def _distributions() -> dict[str, set[str]]:
 
 
 def distributions(library: str) -> set[str]:
-    return _distributions()[library]
+    if (framework := library.partition(".")[0]) in FRAMEWORKS:
+        return {FRAMEWORKS[framework]}
+    if "." not in library:
+        return _distributions()[library]
+    # A part of a package that several distributions share.
+    folder = library.replace(".", "/") + "/"
+    return {
+        _plain(found.name)
+        for found in metadata.distributions()
+        if any(str(file).startswith(folder) for file in found.files or ())
+    }
 
 
 @cache
 def imported() -> frozenset[str]:
-    """The libraries that the package imports, wherever it does."""
+    """The libraries that the package imports or looks for, wherever it does."""
     found: set[str] = set()
     for path in Path(glyphoxa_trio.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -69,6 +88,10 @@ def imported() -> frozenset[str]:
                     found |= {alias.name.partition(".")[0] for alias in names}
                 case ast.ImportFrom(module=str(module), level=0):
                     found.add(module.partition(".")[0])
+                case ast.Call(
+                    func=ast.Name(id="find_spec"), args=[ast.Constant(value=str(name))]
+                ):
+                    found.add(name.partition(".")[0])
     return frozenset(found - sys.stdlib_module_names - {"glyphoxa_trio"})
 
 
@@ -94,7 +117,7 @@ def test_every_extra_is_known_to_the_code_that_names_it() -> None:
 
 
 def test_the_extra_for_tests_has_all_of_them() -> None:
-    for extra in LIBRARIES:
+    for extra in LIBRARIES.keys() - FRAMEWORKS.keys():
         assert installed(extra), extra
         require("this test", extra)
 

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.servers.builtin import SHELF
-from tests.conformance.servers import GLYPHOXA, serving
+from tests.conformance.servers import GLYPHOXA, ROOT, serving
 
 from .support import MODULES, NODE, PATIENCE
 
@@ -32,6 +32,7 @@ OPTIONS: Final = {
     "memory": ("--store", "m.db", "--campaign", "inn", "--allow-remember"),
     "music": ("--library", "."),
     "images": ("--folder", "."),
+    "npc": (str(ROOT / "config" / "tavern.yaml"), "--game-master"),
     "atis": ("--feed-url", "http://localhost/{icao}"),
 }
 ROLL: Final = ("--tool-name", "roll", "--tool-arg")
@@ -90,6 +91,16 @@ async def test_it_lists_and_calls_a_tool(
         assert [tool["name"] for tool in tools] == ["roll", "roll_table"]
         rolled = await inspect("tools/call", *ROLL, "expression=3d1+4")
         assert rolled["structuredContent"]["total"] == 7
+
+
+@both
+async def test_it_speaks_with_an_npc(transport: str, tmp_path: Path) -> None:
+    words = ("npc", OPTIONS["npc"][0], "--npc", "Greymantle")
+    async with inspecting(transport, tmp_path, *words) as inspect:
+        asked = ("--tool-name", "say", "--tool-arg", "text=Roll 2d1+3 for me")
+        said = (await inspect("tools/call", *asked))["structuredContent"]
+        assert (said["npc"], said["end"]) == ("Greymantle the Sage", "completed")
+        assert said["text"] == "2d1+3 comes to 5."
 
 
 async def test_it_is_told_why_a_tool_says_no(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from glyphoxa_trio.providers.endpointing import (
     RATE,
     SILENCE,
     Endpointer,
+    Endpointing,
     detector,
 )
 from glyphoxa_trio.providers.speech import SpeechError
@@ -52,6 +53,16 @@ def test_an_utterance_has_what_was_before_it_was_noticed() -> None:
     assert numbers[-1] == 29 + 18
     assert over
     assert numbers == list(range(15, 48))
+
+
+def test_with_silero_it_has_more_of_what_was_before() -> None:
+    # It is sure of a voice only in the middle of the first word.
+    endpointer = Endpointer(Endpointing(silero=True))
+    audio = b"".join(
+        endpointer.feed(frame(number), is_speech)
+        for number, is_speech in enumerate(flags("." * 20 + "s" * 5))
+    )
+    assert audio[:4] == struct.pack("<I", 9)
 
 
 @pytest.mark.parametrize(

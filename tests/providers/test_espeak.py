@@ -19,9 +19,10 @@ import trio
 
 from glyphoxa_trio.providers.audio import level, seconds_of
 from glyphoxa_trio.providers.espeak import Espeak, link
-from glyphoxa_trio.providers.espeak.wire import options, replaced, said
+from glyphoxa_trio.providers.espeak.wire import options, said
 from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.providers.wav import WavReader
+from glyphoxa_trio.providers.wording import replaced
 
 real = pytest.mark.usefixtures("espeak")
 

@@ -25,6 +25,7 @@ from glyphoxa_trio.memory.visibility import (
     EVERYONE,
     GAME_MASTER,
     NO_NPC,
+    CampaignKey,
     Reach,
     Viewer,
 )
@@ -67,6 +68,7 @@ class Night:
     told: Told = attrs.field(factory=Told)
     charged: list[Usage] = attrs.field(factory=list)
     warned: list[str] = attrs.field(factory=list)
+    changed: list[CampaignKey] = attrs.field(factory=list)
 
     async def after(
         self, *answers: str | Exception | Callable[[LLMRequest], Reply]
@@ -91,6 +93,7 @@ class Night:
             now=lambda: LATER,
             charge=self.charged.append,
             warn=self.warned.append,
+            changed=self.changed.append,
         )
 
     async def summary(self, npc: str | None, evening: str) -> str:
@@ -166,6 +169,7 @@ async def test_what_an_npc_said_is_a_fact_for_those_who_heard_it() -> None:  # G
         Basis.STATED,
         evening,
     )
+    assert night.changed == [HERE]
     # Without lines it is of no use to an NPC before the game master has seen it.
     assert facts["Somebody sighed."].standing is Standing.QUEUED
     assert facts["Somebody sighed."].reach == BARTOK
@@ -457,6 +461,34 @@ async def test_a_request_waits_until_no_turn_runs(autojump_clock: MockClock) -> 
     began = trio.current_time()
     await afterwards.once()
     assert model.asked == [began + 7]
+
+
+async def test_a_request_gives_way_to_turns_and_does_not_try_for_ever(
+    autojump_clock: MockClock,
+) -> None:
+    night = Night()
+    await night.told.evening(said("Aria", "Hail!", player="p1"))
+    model = ScriptedLLM(lambda _: [10.0, answer("x")])
+    afterwards = night.afterwards(model)
+    turns = [(3.0, 5.0), (9.0, 11.0)]  # when turns wait for a place
+
+    def crowded() -> bool:
+        return any(a <= trio.current_time() - began < b for a, b in turns)
+
+    async def idle() -> None:
+        while crowded():  # noqa: ASYNC110 - of a clock
+            await trio.sleep(0.5)
+
+    afterwards.crowded, afterwards.idle = crowded, idle
+    began = trio.current_time()
+    assert await afterwards.once() == 1
+    assert [x - began for x in model.asked] == pytest.approx([0, 5, 11], abs=0.1)
+    assert model.open == 0
+
+    await night.told.evening(said("Aria", "Hail!", player="p1"))
+    turns[:] = [(at + 0.5, at + 1.0) for at in range(1000)]
+    assert await afterwards.once() == 0
+    assert "turns needed its place each time" in night.warned[-1]
 
 
 async def test_what_a_player_has_forgotten_meanwhile_does_not_come_back() -> None:

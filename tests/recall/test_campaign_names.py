@@ -59,6 +59,18 @@ async def test_a_change_is_seen_soon_and_holds_nobody_up(
         assert await knows(names, "Brannoc")
 
 
+async def test_all_campaigns_of_a_tenant_change(autojump_clock: MockClock) -> None:
+    async with open_names() as (memory, names):
+        assert not await knows(names, "Brannoc")
+        await memory.store.graph.put(KEY, entities=[person("Brannoc")])
+        names.changed_of("another")
+        await trio.sleep(0.2)
+        assert not await knows(names, "Brannoc")
+        names.changed_of(KEY.tenant)
+        await trio.sleep(0.2)
+        assert await knows(names, "Brannoc")
+
+
 async def test_a_change_while_names_are_loaded_is_not_lost(
     autojump_clock: MockClock,
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from glyphoxa_trio.config import ConfigError
 from glyphoxa_trio.config.load import parse
+from glyphoxa_trio.memory.errors import MemoryUnusable
+from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.recall.place import place_of
 
 
@@ -51,3 +53,13 @@ def test_a_stated_store_is_used_as_it_stands(tmp_path: Path) -> None:
     assert place(source, tmp_path, store=database) == database
     with pytest.raises(ConfigError, match="HOME"):
         place(source, tmp_path, store="~/m.db")
+
+
+@pytest.mark.parametrize(
+    "store", ["host=db dbname=npcs user=me", "dbname = npcs", "mysql://me@host/db"]
+)
+def test_an_address_in_another_form_is_no_file(tmp_path: Path, store: str) -> None:
+    with pytest.raises(ConfigError, match=r"postgresql:// @ memory\.store"):
+        place(Path("/a/npcs.yaml"), tmp_path, store=store)
+    with pytest.raises(MemoryUnusable, match="postgresql://"):
+        open_memory(store)

@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.memory.errors import MemoryUnavailable
-from glyphoxa_trio.memory.visibility import Viewer
+from glyphoxa_trio.memory.visibility import GAME_MASTER, Viewer
 
-from .support import Recalling, moment, open_recall
+from .support import KEY, Recalling, moment, open_recall
 
 SAID = "What do you know of gray mantel's silver key?"
 SLOW = ("identity", "facts", "search", "evenings", "recent", "names")
@@ -36,6 +36,20 @@ async def test_what_takes_long_is_there_if_the_words_came_early(
         told = await table.told(SAID)
         assert trio.current_time() == 0.3
         assert any("has a silver key" in line for line in told)
+
+
+async def test_what_was_fetched_of_a_forgotten_player_is_not_told(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_recall() as table:
+        hears(table, "What do you know of gray mantel's silver key")
+        await trio.sleep(0.3)
+        for one in await table.memory.store.graph.facts(KEY, GAME_MASTER, limit=99):
+            await table.memory.store.graph.remove(KEY, fact=one.fact.id)
+        assert any("silver key" in line for line in await table.told(SAID, turn=0))
+        table.recall.drop_prefetched("other")
+        table.recall.drop_prefetched(KEY.tenant)
+        assert not any("silver key" in line for line in await table.told(SAID))
 
 
 async def test_without_a_partial_transcript_it_is_late(

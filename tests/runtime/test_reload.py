@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,36 @@ async def test_a_turn_ends_as_it_began_and_the_next_one_is_of_the_new_generation
             assert trio.current_time() == 2.2  # the moment in which the turn ended
         await say(runtime, "hi")
     assert llm.shown() == [["slow"], ["slow"], ["roll", "slow"]]
+
+
+async def test_a_reload_now_does_not_wait_for_the_turn_and_frees_one_that_waits(
+    autojump_clock: MockClock,
+) -> None:
+    llm = ScriptedLLM([[5.0, "Hm."], ["Again."]])
+    ends: list[tuple[float, Reloaded]] = []
+    async with talking(llm, config("slow"), Ran().tool("slow", 0.2)) as runtime:
+
+        async def reload(chosen: Config, *, now: bool) -> None:
+            done = await runtime.reload(chosen, now=now)
+            ends.append((trio.current_time(), done))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await trio.sleep(1)
+            nursery.start_soon(partial(reload, config("slow", "roll"), now=False))
+            await trio.sleep(1)
+            assert not ends
+            nursery.start_soon(partial(reload, config("slow", "roll"), now=True))
+            await trio.sleep(1)
+        assert [at for at, _ in ends] == [2, 2]
+        assert {done.generation for _, done in ends} <= {2, 3}
+        assert trio.current_time() == 5  # the turn went on to its end
+        # The one after that waits again.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(partial(reload, config("slow"), now=False))
+    assert llm.shown()[-1] == ["roll", "slow"]
 
 
 async def test_what_is_taken_away_is_gone_in_the_middle_of_a_turn(

@@ -18,7 +18,7 @@ from glyphoxa_trio import Config, Session, Tier, open_runtime, tool
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.config.cost import CostConfig, Price
 from glyphoxa_trio.config.sessions import SessionsConfig
-from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd, TurnEvent
+from glyphoxa_trio.npc import TierSelected, Turn, TurnDone, TurnEnd, TurnEvent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
 from glyphoxa_trio.runtime import SessionEnded, TooManySessions
@@ -251,7 +251,7 @@ async def test_ending_one_interrupts_it_and_writes_go_on_in_silence(
             session.npc("Bo")
         with pytest.raises(SessionEnded):
             session.scene()
-        with pytest.raises(Exception, match="stopped"):
+        with pytest.raises(SessionEnded, match="has ended"):
             await scene.say("Bo?").__aenter__()
         await session.end()  # once more changes nothing
 
@@ -436,3 +436,34 @@ def test_sessions_are_what_a_dictionary_says(
                 assert len(there) <= most
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_all_answers_of_a_session_are_interrupted_and_no_others(
+    autojump_clock: MockClock,
+) -> None:
+    llm = ScriptedLLM(lambda request: ["Well. ", 3.0, "At last."])
+    ends: dict[str, TurnEnd] = {}
+
+    async def listen(name: str, turn: Turn) -> None:
+        async with turn:
+            ends[name] = (await turn.finish()).end
+
+    async with open_runtime(CONFIG, llm=llm) as runtime:
+        table, other = runtime.session("table"), runtime.session("other")
+        assert await table.interrupt() is False
+        async with trio.open_nursery() as nursery:
+            bo, scene = table.npc("Bo"), table.scene("Ann")
+            nursery.start_soon(listen, "npc", bo.say("Hail", speaker="one"))
+            nursery.start_soon(listen, "scene", scene.say("Hail", speaker="two"))
+            nursery.start_soon(listen, "other", other.npc("Bo").say("Hail"))
+            await trio.sleep(1)
+            assert await table.interrupt(speaker="three") is False
+            assert await table.interrupt(speaker="one") is True
+            await trio.sleep(1)
+            assert ends == {"npc": TurnEnd.INTERRUPTED}
+            assert await table.interrupt() is True
+        assert ends == {
+            "npc": TurnEnd.INTERRUPTED,
+            "scene": TurnEnd.INTERRUPTED,
+            "other": TurnEnd.COMPLETED,
+        }

@@ -13,7 +13,6 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -22,14 +21,16 @@ from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import BuiltinConfig
 from glyphoxa_trio.config.builtin import MemoryToolsConfig, SessionsToolsConfig
 from glyphoxa_trio.config.memory import MemoryConfig, RecallConfig
-from glyphoxa_trio.memory.entries import Claim
+from glyphoxa_trio.memory.entries import Claim, EntryKind
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.in_memory.journal import InMemoryJournal
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.npc import Sentence, ToolStarted, TurnKept
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.scene import NobodyAddressed
-from glyphoxa_trio.runtime import Environment
+from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.runtime import Environment, SnapshotRefused, journal_writer
 
 from ..npc.support import ScriptedLLM
 from .test_snapshots import EVENING, RUN, evening, hear, play, take, tools, with_room
@@ -59,11 +60,19 @@ class Mortal:
     journal: Any
     alive: bool = True
     away: bool = False
+    unreadable: bool = False
+    loads: int = 0
+    seconds: float = 0.0  # that everything takes
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.journal, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
+            self.loads += name == "load"
+            if self.seconds:
+                await trio.sleep(self.seconds)
+            if name == "load" and self.unreadable:
+                raise MemoryUnavailable("the disk is slow")
             if self.away or not self.alive:
                 raise MemoryUnavailable("the disk is gone")
             return await found(*args, **kwargs)
@@ -135,25 +144,9 @@ def test_no_restart_is_noticed(steps: Steps) -> None:
     assert apart(steps, killed=False) == (told, ends)
 
 
-# What changes between two turns is kept when a run ends, and lost when it is killed.
-IN_TURNS = st.lists(
-    st.tuples(
-        st.one_of(
-            st.tuples(st.just("say"), st.sampled_from(["hello", "toss", "nothing"])),
-            st.tuples(st.just("leave"), st.sampled_from(["hello", "write it"])),
-            st.tuples(st.just("introduce all"), st.sampled_from(["Dan", "Cyd"])),
-            st.tuples(st.just("end"), st.just("")),
-        ),
-        st.sampled_from("ab"),
-        st.sampled_from(["Bo", "Ann"]),
-    ),
-    max_size=12,
-)
-
-
 @settings(max_examples=min(12, settings().max_examples), deadline=None)
-@given(IN_TURNS)
-def test_no_kill_after_a_kept_turn_loses_it(steps: Steps) -> None:
+@given(EVENING)
+def test_no_kill_loses_what_was_kept(steps: Steps) -> None:
     steps = [x for x in steps if x[0] != ("leave", "write it")]
     told, _, ends = evening(steps, silent(with_room(1000)))
     assert apart(steps, killed=True) == (told, ends)
@@ -219,6 +212,11 @@ async def test_lines_are_what_was_heard_and_reach_those_who_were_there(
         (x.line.speaker, x.line.to, x.line.text, x.line.player, x.line.reach.npcs)
         for x in said_
     ]
+    answers = {x.line.text: x.line.answers for x in said_}
+    assert answers["You said again."] == ("id:7",)
+    # Of words that were overheard only the name of the speaker is known.
+    assert answers["Between us."] == ("eve", "dan")
+    assert answers["hello"] == ()
     bo, both, ann = map(frozenset, (["Bo"], ["Bo", "Ann"], ["Ann"]))
     assert sorted(lines, key=str) == sorted(
         [
@@ -238,6 +236,90 @@ async def test_lines_are_what_was_heard_and_reach_those_who_were_there(
     assert "You said hello. And there is more." not in [x.line.text for x in heard]
 
 
+async def test_many_sessions_that_change_at_once_are_all_kept_and_leave_room_for_turns(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_writer, "MOST_WAITING", 8)
+    memory, llm = InMemory(), ScriptedLLM(play)
+    names = [f"table {x}" for x in range(30)]
+    async with run(memory, llm, killed=True) as runtime:
+        for name in names:
+            await hear(runtime.session(name), "hello")
+            await runtime.kept()
+        lost: list[TurnKept] = []
+        with runtime.events.tap(
+            lambda x: lost.append(x) if isinstance(x, TurnKept) and not x.kept else None
+        ):
+            for name in names:
+                await runtime.session(name).set_variables({"town": f"that of {name}"})
+            await trio.sleep(1.5)  # the first was written alone, the others together
+            await hear(runtime.session("one more"), "hello")
+            await trio.sleep(30)
+            assert lost == []
+    async with run(memory, llm) as runtime:
+        for name in names:
+            state = runtime.session(name)
+            await hear(state, "again")
+            variables = (await state.snapshot()).variables
+            assert variables["town"] == f"that of {name}"
+
+
+async def test_whoever_waits_for_what_is_kept_does_not_wait_for_later_changes(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = InMemoryJournal.append
+
+    async def slowly(*args: Any) -> int:
+        await trio.sleep(0.1)
+        return await append(*args)
+
+    monkeypatch.setattr(InMemoryJournal, "append", slowly)
+    async with run(InMemory(), ScriptedLLM(play)) as runtime:
+        session = runtime.session("busy")
+        await hear(session, "hello")
+        await runtime.kept()
+
+        async def change() -> None:
+            for count in range(10_000):
+                await session.set_variables({"count": str(count)})
+                await trio.sleep(0.03)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(change)
+            await trio.sleep(1)
+            with trio.fail_after(0.3):  # two writes at most
+                await runtime.kept()
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_session_keeps_its_campaign_and_says_so(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        session = runtime.session("one", campaign="the reach")
+        await hear(session, "hello")
+        await hear(runtime.session("one"), "again")
+        await hear(runtime.session("one", campaign="the reach"), "again")
+        with pytest.raises(ValueError, match="belongs to the campaign 'the reach'"):
+            runtime.session("one", campaign="the vale")
+        assert runtime.campaign_of("one") == CampaignKey("the reach")
+
+
+async def test_a_session_whose_namesake_does_not_end_says_what_it_waits_for(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        remembering = runtime._cast.remembering
+        assert remembering is not None
+        with remembering.keeper.ending(SessionKey("one")):
+            with pytest.raises(SnapshotRefused, match="earlier session one has not"):
+                await runtime.session("one").snapshot()
+            assert trio.current_time() == 10
+        await hear(runtime.session("one"), "hello")
+
+
 async def test_half_an_idle_hour_begins_another_evening(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +327,9 @@ async def test_half_an_idle_hour_begins_another_evening(
     now = 1_000_000.0
     async with run(memory, llm) as runtime:
         assert runtime._cast.remembering is not None
-        monkeypatch.setattr(runtime._cast.remembering.keeper, "_now", lambda: now)
+        keeper = runtime._cast.remembering.keeper
+        monkeypatch.setattr(keeper, "_now", lambda: now)
+        monkeypatch.setattr(keeper.writer, "now", lambda: now)
         session = runtime.session("one")
         await hear(session, "hello")
         await runtime.kept()
@@ -292,7 +376,7 @@ async def test_turns_wait_while_the_store_is_away(autojump_clock: MockClock) -> 
             await hear(runtime.session("one"), "hello")
         await trio.sleep(60)
         assert runtime._cast.remembering is not None
-        assert runtime._cast.remembering.keeper.waiting >= 5
+        assert runtime._cast.remembering.keeper.writer.waiting >= 5
         journal.away = False
         await runtime.kept()
         texts = [x.text for x in runtime.warnings]
@@ -305,7 +389,7 @@ async def test_turns_wait_while_the_store_is_away(autojump_clock: MockClock) -> 
 async def test_too_much_to_be_written_is_lost_and_said(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glyphoxa_trio.runtime.turn_keeper.MOST_WAITING", 8)
+    monkeypatch.setattr("glyphoxa_trio.runtime.journal_writer.MOST_WAITING", 8)
     memory, llm = InMemory(), ScriptedLLM(play)
     lost: list[TurnKept] = []
 
@@ -404,7 +488,8 @@ async def test_a_player_is_forgotten_in_open_sessions_too(
         await hear(two, "hello")
         await three.npc("Ann").overhear("player", "a whisper")
         gone = await runtime.forget("id:7")
-        assert (gone.lines, one.ended, two.ended) == (1, True, False)
+        # The words, and the answer that repeats them.
+        assert (gone.lines, one.ended, two.ended) == (2, True, False)
         await runtime.forget("player")
         assert (two.ended, three.ended) == (True, True)
         assert (await hear(runtime.session("one"), "hello")).turn == 1
@@ -439,7 +524,7 @@ async def test_a_line_that_had_no_room_does_not_swallow_the_next(
         await hear(one, "hello")
         await runtime.kept()
         with monkeypatch.context() as patch:
-            patch.setattr("glyphoxa_trio.runtime.turn_keeper.MOST_WAITING", 0)
+            patch.setattr("glyphoxa_trio.runtime.journal_writer.MOST_WAITING", 0)
             await one.npc("Bo").overhear("Dan", "Psst.")
         await one.npc("Bo").overhear("Dan", "Psst.")
         await runtime.kept()
@@ -465,3 +550,110 @@ async def test_what_is_heard_after_a_turn_was_written_corrects_it(
         await hear(runtime.session("one"), "so?")
         told = [x.content for x in llm.requests[-1].messages if x.role == "assistant"]
         assert told[-1] == "You said hello. And there is more."
+
+
+async def test_changes_between_turns_are_written_within_a_second_and_together(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm) as runtime:
+        one = runtime.session("one")
+        await hear(one, "hello")
+        await runtime.kept()
+        for number in range(50):
+            await one.npc("Bo").set_scene(f"It is {number} o'clock.")
+            await trio.sleep(0.05)
+        await trio.sleep(1.1)
+        assert runtime._cast.remembering is not None
+        claim = runtime._cast.remembering.keeper.table(SessionKey("one")).claim
+        assert isinstance(claim, Claim)
+        kept = [x.entry for x in await memory.journal.load(claim)]
+        states = [x for x in kept if x.kind is EntryKind.STATE]
+        assert 2 <= len(states) <= 4
+        assert "It is 49 o'clock." in str(states[-1].data)
+        assert not states[-1].data["npcs"]["Bo"].get("history")
+
+
+def repeat(request: LLMRequest) -> list[Any]:
+    return [f"You said {request.messages[-1].content}. ", 1.0, "And there is more."]
+
+
+async def test_an_answer_that_was_not_heard_out_survives_a_snapshot(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(repeat)
+    async with run(memory, llm, killed=True) as runtime:
+        one = runtime.session("one")
+        for _ in range(99):
+            await hear(one, "hello")
+        await trio.sleep(2)
+        async with one.npc("Bo").say("say more") as turn:
+            async for event in turn:
+                if isinstance(event, Sentence):
+                    break
+            await anext(turn)  # so much was heard
+            await trio.sleep(5)  # it is over, and a snapshot is written
+            await runtime.kept()
+            claim = runtime._cast.remembering.keeper.table(SessionKey("one")).claim  # type: ignore[union-attr]
+            assert isinstance(claim, Claim)
+            kept = [x.entry.kind for x in await memory.journal.load(claim)]
+            assert kept.count(EntryKind.TURN) == 0
+            runtime._cast.remembering.memory.journal.alive = False  # type: ignore[union-attr]
+    async with run(memory, llm) as runtime:
+        await hear(runtime.session("one"), "so?")
+        await runtime.kept()
+    lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER, limit=4)
+    assert [x.line.text for x in lines] == [
+        *("say more", "You said say more."),
+        *("so?", "You said so?. And there is more."),
+    ]
+
+
+async def test_turns_that_waited_with_a_snapshot_are_restored_once(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(repeat)
+    async with run(memory, llm, killed=True) as runtime:
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
+        one = runtime.session("one")
+        for number in range(97):
+            await hear(one, f"line {number}")
+        await runtime.kept()
+        journal.away = True
+        for number in range(97, 106):
+            await hear(one, f"line {number}")
+        await trio.sleep(5)
+        journal.away = False
+    async with run(memory, llm) as runtime:
+        await hear(runtime.session("one"), "so?")
+    said = [x.content for x in llm.requests[-1].messages if x.role == "user"]
+    assert said[-3:] == ["line 104", "line 105", "so?"]
+    assert len(said) == len(set(said))
+
+
+async def test_a_session_that_could_not_be_loaded_is_loaded_at_its_next_use(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm = InMemory(), ScriptedLLM(play)
+    async with run(memory, llm, killed=True) as runtime:
+        one = runtime.session("one")
+        async with one.npc("Bo").say("hello") as turn:
+            await trio.sleep(5)  # over, and it is not known what was heard
+            await runtime.kept()
+            runtime._cast.remembering.memory.journal.alive = False  # type: ignore[union-attr]
+            await turn.finish()
+    async with run(memory, llm) as runtime:
+        journal: Any = runtime._cast.remembering.memory.journal  # type: ignore[union-attr]
+        journal.unreadable = True
+        with pytest.raises(MemoryUnavailable):
+            await hear(runtime.session("one"), "so?")
+        assert journal.loads > 2
+        journal.unreadable = False
+        assert (await hear(runtime.session("one"), "so?")).turn == 2
+        await runtime.kept()
+        claim = runtime._cast.remembering.keeper.table(SessionKey("one")).claim  # type: ignore[union-attr]
+        assert isinstance(claim, Claim)
+        kept = [x.entry.kind for x in await memory.journal.load(claim)]
+        assert EntryKind.SNAPSHOT in kept  # the entries of a run begin with one
+    lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER)
+    assert "hello" in [x.line.text for x in lines]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 import trio
 
-from glyphoxa_trio.servers import budget, remaining_seconds
+from glyphoxa_trio.servers import budget, remaining_seconds, session_claim
 
 KEY = "glyphoxa/remaining_ms"
 META = {KEY: 1500, "progressToken": 7}
@@ -82,6 +82,31 @@ def test_nonsense_is_ignored(value: object) -> None:
 @given(st.integers(0, 10**12) | st.floats(0, 1e12))
 def test_any_number_of_milliseconds_is_seconds(value: float) -> None:
     assert remaining_seconds({KEY: value}) == value / 1000
+
+
+CLAIM = {"glyphoxa/session": "9f86", "glyphoxa/epoch": 3}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [CLAIM, SimpleNamespace(meta=CLAIM), OldMeta.model_validate(CLAIM)],
+    ids=["mapping", "request", "old meta"],
+)
+def test_the_claim_of_a_session_is_read(source: object) -> None:
+    assert session_claim(source) == ("9f86", 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"glyphoxa/epoch": x} for x in (0, -1, True, "3", 2.5, 10**400, None)),
+        *({"glyphoxa/session": x} for x in ("", "x" * 65, 7, None)),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_claim_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
+    assert session_claim(CLAIM | wrong) is None
+    assert session_claim(META) is None
 
 
 async def deadline_of(source: object) -> float:

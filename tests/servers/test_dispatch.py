@@ -23,7 +23,7 @@ from glyphoxa_trio.servers.dispatch import (
     Dispatch,
     RpcError,
 )
-from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import CallContext, ToolError, ToolUnavailable
 
 
 class Refusal(ToolError):
@@ -54,6 +54,13 @@ async def fail(kind: str) -> str:
     }[kind]
 
 
+@tool(group="t", read_only=True)
+async def whose(context: CallContext) -> str:
+    """Say who has the session."""
+    claim = context.claim
+    return "nobody" if claim is None else f"{claim.session} {claim.epoch}"
+
+
 class Nobody:
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         raise AssertionError(method)
@@ -63,7 +70,7 @@ class Nobody:
 
 
 async def asked(method: str, **params: Any) -> Mapping[str, Any]:
-    dispatch = Dispatch(ServerDefinition(name="t", tools=(echo, dawdle, fail)))
+    dispatch = Dispatch(ServerDefinition(name="t", tools=(echo, dawdle, fail, whose)))
     return await dispatch.answer(
         ClientRequest(method=method, params=params, client=Client(), channel=Nobody())
     )
@@ -110,6 +117,13 @@ async def test_what_fails_has_a_code(kind: str, code: str, text: str) -> None:
         "isError": True,
         "structuredContent": {"error": {"code": code, "message": text}},
     }
+
+
+async def test_a_function_is_told_the_claim_of_its_caller() -> None:
+    claim = {"glyphoxa/session": "9f86", "glyphoxa/epoch": 3}
+    for meta, told in ((claim, "9f86 3"), ({}, "nobody"), (None, "nobody")):
+        answer = await called("whose", meta)
+        assert answer["content"] == [{"type": "text", "text": told}]
 
 
 async def test_a_plain_no_is_only_words() -> None:

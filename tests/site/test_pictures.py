@@ -70,7 +70,7 @@ def test_the_session_shows_both_servers_and_nothing_of_this_machine() -> None:
     assert not re.search(r"/(?:tmp|home|root|work)\b", text)
 
 
-@pytest.mark.parametrize("name", ["turn", "session"])
+@pytest.mark.parametrize("name", ["turn", "session", "talk"])
 def test_a_picture_stands_alone(name: str) -> None:
     """It is well formed, and asks for nothing from elsewhere."""
     text = (PICTURES / f"{name}.svg").read_text()

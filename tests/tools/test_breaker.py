@@ -44,6 +44,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.heard: list[bool] = []  # what closed calls said since it closed
         self.closed = True
         self.may_try_at = 0.0
+        self.suspected_until = 0.0
         self.now = 0.0
 
     def trial_runs(self) -> bool:
@@ -66,6 +67,12 @@ class BreakerMachine(RuleBasedStateMachine):
         if ticket is not None:
             self.running.append(Call(ticket, trial=not self.closed))
 
+    @rule()
+    def suspect(self) -> None:
+        self.breaker.suspect(self.now)
+        if self.closed:
+            self.suspected_until = self.now + 4
+
     @rule(which=st.integers(0, 99), ok=st.booleans())
     def end(self, which: int, ok: bool) -> None:
         if not self.running:
@@ -78,10 +85,8 @@ class BreakerMachine(RuleBasedStateMachine):
             self.may_try_at = self.now + 4
         elif call.counts:
             self.heard.append(ok)
-            if (
-                self.heard[-self.breaker.threshold :]
-                == [False] * self.breaker.threshold
-            ):
+            many = self.breaker.threshold if self.now >= self.suspected_until else 1
+            if self.heard[-many:] == [False] * many:
                 self.closed = False
                 self.may_try_at = self.now + 4
                 self.shut_ears()
@@ -134,6 +139,27 @@ def test_a_call_that_says_nothing_does_not_break_the_row() -> None:
     breaker.release(begun(breaker, 0), now=0)
     breaker.record(begun(breaker, 0), ok=False, now=0)
     assert breaker.state is OPEN
+
+
+def test_a_suspected_breaker_opens_at_the_first_failure() -> None:
+    breaker = Breaker(pause=10.0)
+    breaker.suspect(now=0)
+    breaker.record(begun(breaker, 9), ok=True, now=9)
+    assert breaker.state is CLOSED
+    breaker.record(begun(breaker, 9), ok=False, now=9.9)
+    assert breaker.state is OPEN
+
+
+def test_a_suspicion_ends_after_a_pause_and_none_begins_while_open() -> None:
+    breaker = Breaker(pause=10.0)
+    breaker.suspect(now=0)
+    breaker.record(begun(breaker, 9), ok=False, now=10.0)
+    assert breaker.state is CLOSED
+    breaker = opened(0.0)
+    breaker.suspect(now=9.9)  # it is open itself
+    assert breaker.record(begun(breaker, 10), ok=True, now=10)
+    breaker.record(begun(breaker, 10), ok=False, now=10)
+    assert breaker.state is CLOSED
 
 
 def test_an_open_breaker_refuses_until_its_pause_is_over() -> None:

@@ -232,6 +232,12 @@ class CacheMachine(RuleBasedStateMachine):
             self.counts["misses"] += 1
             self.model = [entry for entry in self.model if entry[0] != key]
 
+    @rule()
+    def drop_all(self) -> None:
+        self.cache.drop_all()
+        self.model = []
+        self.reads = [(key, its, epoch, True) for key, its, epoch, _ in self.reads]
+
     @rule(group=st.sampled_from(GROUPS))
     def drop_a_group(self, group: str) -> None:
         self.cache.drop_group(group)

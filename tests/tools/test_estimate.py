@@ -365,3 +365,54 @@ def test_a_number_that_wavers_around_a_threshold_changes_its_tier_once(
         previous = found.tier_by_number
         seen.append(found.tier)
     assert sum(a is not b for a, b in pairwise(seen)) <= 1
+
+
+def beside(own: int, others: int, *, cut: bool = False) -> Estimate:
+    """The estimate of a tool with quick calls here and slow ones elsewhere."""
+    return estimate(
+        ToolDefinition(name="look", estimated_duration=3.0),
+        window_of(*[(OK, 0.1)] * own),
+        now=1.0,
+        limits=DEFAULT_LIMITS,
+        others=window_of(*[(CENSORED if cut else OK, 1.0)] * others),
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "source"),
+    [
+        (0, 4, EstimateSource.DECLARED),
+        (0, 5, EstimateSource.ELSEWHERE),
+        (4, 5, EstimateSource.ELSEWHERE),
+        (5, 5, EstimateSource.MEASURED),
+        (19, 20, EstimateSource.ELSEWHERE),
+        (20, 100, EstimateSource.MEASURED),
+    ],
+)
+def test_calls_elsewhere_count_while_there_are_few_here(
+    own: int, others: int, source: EstimateSource
+) -> None:
+    known = beside(own, others)
+    assert known.source is source
+    seconds = {EstimateSource.ELSEWHERE: 1.0, EstimateSource.DECLARED: 3.0}
+    assert known.seconds == seconds.get(source, 0.1)
+    # They are never shown as its own.
+    assert (known.samples, known.p50) == (own, 0.1 if own else None)
+
+
+def test_calls_that_were_cut_elsewhere_are_longer_than_this() -> None:
+    known = beside(0, 5, cut=True)
+    assert (known.source, known.tier) == (EstimateSource.ELSEWHERE, STANDARD)
+    assert known.seconds > 1.0
+
+
+def test_failures_elsewhere_say_nothing_of_health() -> None:
+    failing = window_of(*[(TIMEOUT, 0.1)] * 20)
+    known = estimate(
+        ToolDefinition(name="look"),
+        window_of(),
+        now=1.0,
+        limits=DEFAULT_LIMITS,
+        others=failing,
+    )
+    assert (known.tier, known.degraded) == (FAST, None)

@@ -182,7 +182,13 @@ def _remember(views: CampaignViews) -> Tool:
                 told = Provenance(basis=Basis.STATED, at=view.now, by="the game master")
                 kept = Fact(text=text, about=ids, reach=NO_NPC, provenance=told)
             else:
-                kept = remembered_fact(text, npc=npc, at=view.now, about=ids)
+                kept = remembered_fact(
+                    text,
+                    npc=npc,
+                    at=view.now,
+                    about=ids,
+                    player=views.player_of(context),
+                )
             await view.memory.graph.put(view.campaign, facts=[kept])
         answer: dict[str, Any] = {"message": "I will remember that.", "fact": text}
         answer["about"] = [x.name for _, x in found if x is not None]

@@ -200,6 +200,7 @@ class CampaignViews:
     campaign_of: Callable[[CallContext], CampaignKey]
     viewer_of: Callable[[CallContext], Viewer]
     now: Callable[[], float]
+    player_of: Callable[[CallContext], str]
 
     def of(self, context: CallContext) -> CampaignView:
         """Return the view of the NPC of a call."""

@@ -50,11 +50,7 @@ class ArchivedEvening:
 
 @attrs.frozen(kw_only=True)
 class Archive:
-    """Everything of a campaign.
-
-    ``incomplete``: the entities between which relationships may be missing, since each
-    has more of them than a store returns.
-    """
+    """Everything of a campaign."""
 
     campaign: str
     tenant: str = ""
@@ -63,11 +59,10 @@ class Archive:
     entities: tuple[Entity, ...] = ()
     relationships: tuple[Relationship, ...] = ()
     facts: tuple[Fact, ...] = ()
-    incomplete: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
-        written: dict[str, Any] = {
+        return {
             "format": FORMAT,
             "campaign": self.campaign,
             "tenant": self.tenant,
@@ -89,9 +84,6 @@ class Archive:
             "relationships": [_plain(x) for x in self.relationships],
             "facts": [_plain(x) for x in self.facts],
         }
-        if self.incomplete:
-            written["incomplete"] = list(self.incomplete)
-        return written
 
 
 def _plain(value: Any, without: tuple[str, ...] = ()) -> Any:
@@ -130,7 +122,7 @@ def archive_of(data: Any, name: str) -> Archive:
         campaign=_text(data, "campaign", name),
         tenant=_text(data, "tenant", name),
         evenings=_each(data, "evenings", name, _evening),
-        lines=_each(data, "lines", name, _line),
+        lines=_answering(_each(data, "lines", name, _line)),
         entities=_each(data, "entities", name, lambda x: _known(Entity, x)),
         relationships=_each(data, "relationships", name, _edge),
         facts=_each(data, "facts", name, _fact),
@@ -258,10 +250,29 @@ def _line(data: Mapping[str, Any]) -> ArchivedLine:
             _string(made, field)
     if "seconds" in made:
         made["seconds"] = _number(made, "seconds")
+    if not _texts(made.get("answers", [])):
+        raise ValueError("answers: expected a list of texts")
     made["reach"] = _reach(made["reach"])
     return ArchivedLine(
         session=_string(data, "session"),
         n=int(_number(data, "n")),
         at=_number(data, "at"),
         line=Line(**made),
+    )
+
+
+def _answering(lines: tuple[ArchivedLine, ...]) -> tuple[ArchivedLine, ...]:
+    """Return lines with the players whom they answer: older archives only have the name
+    by which a line addresses one."""
+    called: dict[tuple[str, str], dict[str, None]] = {}
+    for x in lines:
+        if x.line.player:
+            called.setdefault((x.session, x.line.speaker), {})[x.line.player] = None
+    return tuple(
+        x
+        if x.line.player or x.line.answers or (x.session, x.line.to) not in called
+        else attrs.evolve(
+            x, line=attrs.evolve(x.line, answers=called[x.session, x.line.to])
+        )
+        for x in lines
     )

@@ -13,7 +13,6 @@ from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
 from glyphoxa_trio.memory.errors import HeldElsewhere
 from glyphoxa_trio.memory.knowledge import (
-    Entity,
     EntityKind,
     Fact,
     Relationship,
@@ -25,7 +24,7 @@ from .archive import Archive, ArchivedEvening, ArchivedLine
 from .data import Skipped
 
 ALL: Final = 1_000_000  # more than a campaign has
-_PAGE: Final = 2_000  # lines
+_PAGE: Final = 2_000  # lines, or relationships
 _MOST_PAGE: Final = 100_000
 
 
@@ -78,14 +77,11 @@ async def archived(
     )
     if session:
         return found
-    entities = await memory.graph.entities(campaign, GAME_MASTER, limit=ALL)
-    edges, incomplete = await _edges(memory, campaign, entities)
     return attrs.evolve(
         found,
-        entities=entities,
-        relationships=edges,
+        entities=await memory.graph.entities(campaign, GAME_MASTER, limit=ALL),
+        relationships=await _edges(memory, campaign),
         facts=await all_facts(memory, campaign),
-        incomplete=incomplete,
     )
 
 
@@ -123,21 +119,15 @@ async def _evenings(
     )
 
 
-async def _edges(
-    memory: Memory, campaign: CampaignKey, entities: Sequence[Entity]
-) -> tuple[tuple[Relationship, ...], tuple[str, ...]]:
-    edges: dict[tuple[str, str, str], Relationship] = {}
-    crowded: list[str] = []
-    for entity in entities:
-        around = await memory.graph.identity(campaign, GAME_MASTER, entity.id)
-        if around.more:
-            crowded.append(entity.id)
-        for one in around.neighbours:
-            edge = one.relationship
-            edges[edge.source, edge.type, edge.target] = edge
-    found = tuple(edge for _, edge in sorted(edges.items()))
-    # An edge is found from either of its ends, unless both have too many.
-    return found, tuple(crowded) if len(crowded) > 1 else ()
+async def _edges(memory: Memory, campaign: CampaignKey) -> tuple[Relationship, ...]:
+    edges: list[Relationship] = []
+    after: tuple[str, str, str] | None = None
+    while page := await memory.graph.relationships(
+        campaign, GAME_MASTER, after=after, limit=_PAGE
+    ):
+        edges += page
+        after = page[-1].source, page[-1].type, page[-1].target
+    return tuple(edges)
 
 
 @attrs.frozen(kw_only=True)

@@ -2,4 +2,5 @@
 
 from .stores import POSTGRES as POSTGRES
 from .stores import exists as exists
+from .stores import not_a_place as not_a_place
 from .stores import open_memory as open_memory

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
 from glyphoxa_trio.extras import require
 from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.errors import MemoryUnusable
 
 POSTGRES: Final = ("postgresql://", "postgres://")
+
+# As other programs accept the address of a database. A file is not called that.
+_OTHER_ADDRESS: Final = re.compile(
+    r"[a-z][a-z0-9+.-]+://|.*\b(dbname|host)\s*=", re.IGNORECASE
+)
+
+
+def not_a_place(place: str) -> str:
+    """Return why this is neither a file nor an address; "" if it is one."""
+    if place.startswith(POSTGRES) or not _OTHER_ADDRESS.match(place):
+        return ""
+    return "must be a file, or an address that begins with postgresql://"
 
 
 def exists(place: str) -> bool:
@@ -27,7 +41,8 @@ def open_memory(
       durable: what is written survives a loss of power as well.
 
     Raises:
-      MemoryUnusable: it is damaged, of another program or of a newer version.
+      MemoryUnusable: it is damaged, of another program or of a newer version; or
+        ``place`` is neither a file nor such an address.
       MemoryUnavailable: it cannot be opened now.
       ExtraMissing: a library for it is not installed.
     """
@@ -37,6 +52,8 @@ def open_memory(
         from glyphoxa_trio.memory.postgres.store import open_postgres
 
         return open_postgres(place, durable=durable)
+    if why := not_a_place(place):
+        raise MemoryUnusable(f"the place of memory {why}")
     from glyphoxa_trio.memory.sqlite.store import open_sqlite
 
     return open_sqlite(Path(place).expanduser(), durable=durable)

@@ -6,3 +6,4 @@ them together.
 """
 
 from .store import open_postgres as open_postgres
+from .store import prepare_postgres as prepare_postgres

@@ -1,13 +1,15 @@
 """Appends to the journal in PostgreSQL.
 
-An append is one statement. It names the number of the entry that it follows. If the
-connection is lost meanwhile, that number tells afterwards whether it was made, and an
-old one that still wanders to the database comes too late.
+An append is one statement, which it shares with others that wait at the same time. It
+names the number of the entry that it follows. If the connection is lost meanwhile, that
+number tells afterwards whether it was made, and an old one that still wanders to the
+database comes too late. One that could not be made together with others, since its
+session is locked or the server objects to one of them, is then made by itself.
 """
 
 from __future__ import annotations
 
-import json
+from collections import deque
 from typing import Any, Final
 
 import attrs
@@ -21,41 +23,13 @@ from glyphoxa_trio.memory.visibility import Reach
 
 from .pool import PATIENCE, OutcomeUnknown, PostgresPool
 from .rows import Connection, Known, fit, index_words, known
+from .statement import AppendRows, append_statement, as_json, parameters
+from .together import Ended, Together
 
 _MOST_REACHES: Final = 1000
 _TRIES: Final = 3
-_APPEND: Final = """
-    with mine as (
-        update session set last = %(last)s,
-            last_at = greatest(last_at, %(at)s)
-        where id = %(session)s and epoch = %(epoch)s and holder = %(holder)s
-            and last = %(before)s
-        returning id, campaign
-    ), entries as (
-        insert into entry (session, n, epoch, kind, at, npc, turn, data)
-        select id, x.n, %(epoch)s, x.kind, x.at, x.npc, x.turn, x.data
-        from mine, jsonb_to_recordset(%(entries)s::jsonb) as x(
-            n bigint, kind text, at double precision, npc text, turn bigint, data text)
-    ), lines as (
-        insert into line (session, n, epoch, campaign, at, npc, turn, data, evening,
-            speaker, player, addressee, text, corrected, seconds,
-            audience, topics, secret, words)
-        select id, x.n, %(epoch)s, campaign, x.at, x.npc, x.turn, x.data, evening,
-            speaker, player, addressee, text, corrected, seconds,
-            audience, topics, secret, array_to_tsvector(words || ('@' || campaign))
-        from mine, jsonb_to_recordset(%(lines)s::jsonb) as x(
-            n bigint, at double precision, npc text, turn bigint, data text,
-            evening text, speaker text, player text, addressee text, text text,
-            corrected text, seconds double precision,
-            audience bigint, topics text[], secret boolean, words text[])
-    ), older as (
-        delete from entry using mine where session = id and n <= %(older)s
-    ), uncut as (
-        update evening set whole = false from mine
-        where evening.campaign = mine.campaign and name = any(%(evenings)s) and whole
-    )
-    select from mine
-"""
+_MADE: Final = 8  # appends; whoever waits for their end tries again soon, or never
+_APPEND: Final = append_statement(waits=True).encode()
 
 
 class _Overtaken(Exception):
@@ -67,7 +41,8 @@ class Claimed:
     """A session that this process has claimed.
 
     ``last`` is the number of its last entry. ``tried`` are entries of an append whose
-    end is not known; ``base`` is the number of the entry before them.
+    end is not known; ``base`` is the number of the entry before them. ``made`` are
+    entries that turned out to be made when others came, the oldest first.
     """
 
     id: int
@@ -75,6 +50,7 @@ class Claimed:
     last: int
     tried: tuple[Entry, ...] = ()
     base: int = 0
+    made: deque[tuple[Entry, ...]] = attrs.field(factory=lambda: deque(maxlen=_MADE))
     turn: trio.Lock = attrs.field(factory=trio.Lock)
 
 
@@ -84,6 +60,7 @@ class Appender:
 
     pool: PostgresPool
     holder: int
+    together: Together
     _reaches: dict[tuple[int, Reach], Known] = attrs.field(factory=dict, init=False)
 
     async def append(
@@ -92,13 +69,23 @@ class Appender:
         """Write entries, all or none, and return the number of the last one.
 
         If the end of an append is not known, this raises an error. If it is called with
-        the same entries again, perhaps with more behind, each is written once.
+        the same entries again, perhaps with more behind, each is written once, even if
+        others came between.
         """
-        with trio.move_on_after(2 * PATIENCE) as waiting:
-            await session.turn.acquire()
-        if waiting.cancelled_caught:
-            raise MemoryUnavailable(f"earlier entries of {claim.session} still wait")
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
+            session.turn.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.move_on_after(2 * PATIENCE) as waiting:
+                await session.turn.acquire()
+            if waiting.cancelled_caught:
+                raise MemoryUnavailable(
+                    f"earlier entries of {claim.session} still wait"
+                ) from None
+        try:
+            entries = _unmade(session, entries)
+            if await self._with_others(claim, session, entries):
+                return session.last
             for _ in range(_TRIES):
                 try:
                     return await self._once(claim, session, entries)
@@ -109,20 +96,59 @@ class Appender:
         finally:
             session.turn.release()
 
+    async def release(
+        self, claim: Claim, session: Claimed, evening: str, at: float
+    ) -> bool:
+        """Try to give a claim back, and end an evening, together with what others
+        write; return True if that was done."""
+        try:
+            session.turn.acquire_nowait()
+        except trio.WouldBlock:
+            return False
+        try:
+            if session.tried:
+                return False
+            values = self._values(claim, session, ())
+            values["sessions"][0].update(released=True, evening=fit(evening), ended=at)
+            return await self.together.append(values) is Ended.MADE
+        finally:
+            session.turn.release()
+
+    async def _with_others(
+        self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]
+    ) -> bool:
+        """Try to make an append together with others; return True if it was made."""
+        if session.tried:
+            return False
+        await self._know(session.campaign, entries)
+        values = self._values(claim, session, entries)
+        session.base, session.tried = session.last, entries
+        ended = Ended.REFUSED
+        try:
+            ended = await self.together.append(values)
+        finally:
+            if ended is not Ended.UNKNOWN:
+                session.tried = ()
+        if ended is Ended.MADE:
+            session.last += len(entries)
+        return ended is Ended.MADE
+
     async def _once(
         self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]
     ) -> int:
         written = 0
         if session.tried:
             session.last = await self.pool.read_one(_last, self.holder, claim, session)
-            written = session.last - session.base
+            # Less than none: the database has lost what it had, as after a failover.
+            written = max(0, session.last - session.base)
             if entries[:written] != session.tried[:written]:
+                session.made.append(session.tried[:written])
                 written = 0
         await self._know(session.campaign, entries)
         rest = entries[written:]
         values = self._values(claim, session, rest)
         session.base, session.tried = session.last - written, entries
-        return await self.pool.write_one(_append, claim, session, values)
+        return await self.pool.write_one(_append, self.holder, claim, session, values)
 
     async def _know(self, campaign: int, entries: tuple[Entry, ...]) -> None:
         """Look the reaches of entries up."""
@@ -136,37 +162,35 @@ class Appender:
 
     def _values(
         self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]
-    ) -> dict[str, Any]:
-        """Return the parameters of an append."""
+    ) -> AppendRows:
+        """Return the rows of an append."""
         snapshots = [
             n for n, x in enumerate(entries) if x.kind is EntryKind.SNAPSHOT
         ] or [-1]
         plain, lines = [], []
         for n, entry in enumerate(entries):
             row = {
+                "id": session.id,
                 "n": session.last + 1 + n,
                 "kind": entry.kind,
                 "at": entry.at,
                 "npc": fit(entry.npc),
                 "turn": entry.turn,
-                "data": json.dumps(dict(entry.data)),
+                "data": as_json(dict(entry.data)).decode(),
             }
             if entry.line is not None:
                 lines.append(row | self._line(entry, session.campaign))
             elif n >= snapshots[-1]:
                 plain.append(row)
-        return {
-            "session": session.id,
+        row = {
+            "id": session.id,
             "epoch": claim.epoch,
-            "holder": self.holder,
             "before": session.last,
-            "last": session.last + len(entries),
-            "at": max((x.at for x in entries), default=0.0),
+            "upto": session.last + len(entries),
+            "newest": max((x.at for x in entries), default=0.0),
             "older": session.last if snapshots[-1] >= 0 else 0,
-            "evenings": list({x["evening"] for x in lines}),
-            "entries": json.dumps(plain),
-            "lines": json.dumps(lines),
         }
+        return {"sessions": [row], "entries": plain, "lines": lines}
 
     def _line(self, entry: Entry, campaign: int) -> dict[str, Any]:
         line = entry.line
@@ -183,8 +207,18 @@ class Appender:
             "audience": reach.audience,
             "topics": reach.topics,
             "secret": reach.secret,
+            "answers": line.answers,
             "words": index_words(line.text, line.corrected),
         }
+
+
+def _unmade(session: Claimed, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return the entries without those in front that turned out to be made."""
+    for made in session.made:
+        if entries[: len(made)] == made:
+            session.made.remove(made)
+            return entries[len(made) :]
+    return entries
 
 
 def taken(claim: Claim) -> str:
@@ -199,18 +233,23 @@ def _known(
 
 
 def _append(
-    connection: Connection, claim: Claim, session: Claimed, values: dict[str, Any]
+    connection: Connection,
+    holder: int,
+    claim: Claim,
+    session: Claimed,
+    values: AppendRows,
 ) -> int:
     try:
-        done = connection.execute(_APPEND, values).rowcount
+        with psycopg.RawCursor(connection) as cursor:
+            done = cursor.execute(_APPEND, parameters(holder, values)).fetchone()
     except psycopg.Error:
         if not connection.closed and session.base == session.last:
             session.tried = ()  # the server says no, and has written nothing
         raise
-    if not done:
-        last = _last(connection, values["holder"], claim, session)
+    if done is None:
+        last = _last(connection, holder, claim, session)
         raise _Overtaken(f"the session {claim.session} has entry {last} already")
-    session.last, session.tried = values["last"], ()
+    session.last, session.tried = values["sessions"][0]["upto"], ()
     return session.last
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import psycopg
 
 from glyphoxa_trio.memory.contract import Forgotten
+from glyphoxa_trio.memory.forgotten import KEPT, ForgottenPlayer, digest_of
 
 from .pool import PostgresPool
 from .rows import Connection, fit
@@ -31,15 +32,31 @@ _TABLES: Final = (
     "embedding",
 )
 _OF_PLAYER: Final = (
-    "line.player = %(player)s and session.tenant = %(tenant)s",
+    "%(player)s = any(line.player || line.answers) and session.tenant = %(tenant)s",
     "fact.player = %(player)s and campaign.tenant = %(tenant)s",
     "slug = %(player)s and kind = 'player' and campaign.tenant = %(tenant)s",
 )
+# Inferred entities that are nothing but a name, and that nothing else is about.
+_ONLY_HEARD: Final = """
+        select e.id from entity as e where e.id in (
+            select entity from fact_about where fact in (select id from gone_fact)
+        ) and basis = 'inferred' and kind <> 'player' and summary = ''
+        and attributes = '{}'
+        and not exists (select 1 from name where entity = e.id and place > 0)
+        and not exists (select 1 from fact_about where entity = e.id
+            and fact not in (select id from gone_fact))
+        and not exists (select 1 from relationship where e.id in (source, target))
+"""
 _BEFORE: Final = "line.at < %(at)s", "false", "false"
 
 
-async def forget(pool: PostgresPool, tenant: str, player: str) -> Forgotten:
+async def forget(
+    pool: PostgresPool, tenant: str, player: str, by: int | None = None
+) -> Forgotten:
     """Remove everything that a player has said, and all that was made of it.
+
+    ``by`` is the key of the holder of whom the others are to learn it; None tells
+    nobody.
 
     Raises:
       MemoryUnavailable: nothing was removed, or bytes are left in the files of the
@@ -48,7 +65,8 @@ async def forget(pool: PostgresPool, tenant: str, player: str) -> Forgotten:
     removed = Forgotten()
     if player:  # lines of NPCs have none
         values = {"tenant": fit(tenant), "player": fit(player)}
-        removed = await pool.write(_remove, _OF_PLAYER, values)
+        marked = fit(tenant), digest_of(tenant, player), by
+        removed = await pool.write(_remove, _OF_PLAYER, values, marked)
     await pool.maintain(_rewrite)
     return removed
 
@@ -64,10 +82,39 @@ async def forget_before(pool: PostgresPool, at: float) -> Forgotten:
     return removed
 
 
+def forgotten(
+    connection: Connection, holder: int, after: int
+) -> tuple[ForgottenPlayer, ...]:
+    """Return whom other holders have forgotten, behind that mark."""
+    rows = connection.execute(
+        "select id, tenant, digest from forgotten where id > %s and holder <> %s"
+        " order by id",
+        (after, holder),
+    )
+    return tuple(ForgottenPlayer(n=n, tenant=x, digest=y) for n, x, y in rows)
+
+
+def _mark(connection: Connection, marked: tuple[str, str, int | None]) -> None:
+    if marked[-1] is not None:
+        connection.execute(
+            "delete from forgotten where at < now() - make_interval(secs => %s)",
+            (KEPT,),
+        )
+        connection.execute(
+            "insert into forgotten (tenant, digest, holder) values (%s, %s, %s)", marked
+        )
+
+
 def _remove(
-    connection: Connection, which: tuple[str, str, str], values: dict[str, Any]
+    connection: Connection,
+    which: tuple[str, str, str],
+    values: dict[str, Any],
+    marked: tuple[str, str, int | None] = ("", "", None),
 ) -> Forgotten:
-    """Remove lines, facts and entities by a condition each, and what needs them."""
+    """Remove lines, facts and entities by a condition each, and what needs them.
+
+    ``marked`` is a row of the table ``forgotten``, if it names a holder.
+    """
     lines, facts, entities = which
 
     def gone(name: str, sql: str) -> None:
@@ -84,6 +131,7 @@ def _remove(
     connection.execute(
         "lock table line, entry, fact, chunk in share row exclusive mode"
     )
+    _mark(connection, marked)  # under the lock, so that numbers come in order
     gone(
         "line",
         "select line.session, session.name, line.n, line.campaign, line.evening"
@@ -107,7 +155,7 @@ def _remove(
     gone(
         "entity",
         "select entity.id from entity join campaign on campaign.id = entity.campaign"
-        f" where {entities}",
+        f" where {entities} union {_ONLY_HEARD}",
     )
     for name in ("line", "fact", "chunk", "entity"):
         connection.execute(f"analyze gone_{name}")

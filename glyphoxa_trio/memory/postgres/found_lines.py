@@ -37,7 +37,7 @@ _CANDIDATES: Final = 200  # lines with an exact relevance, at least
 
 _LINE: Final = f"""
     x.session, session.name, x.n, x.at, x.text, x.speaker, x.player, x.addressee,
-    x.corrected, x.seconds, x.evening, {REACH}
+    x.corrected, x.seconds, x.evening, x.answers, {REACH}
     from line x join session on session.id = x.session {AUDIENCE}
 """
 _HITS: Final = """
@@ -85,6 +85,8 @@ def search(
         max(_CANDIDATES, 2 * limit),
     )
     counts = {word: search_.count(word) for word in telling}
+    if telling and not any(counts.values()):
+        return FoundLines()
     whole, many = search_.hits(query_of(every, "&"), counts)
     others = set[tuple[int, int]]()
     if len(whole) < limit and len(every) > 1:
@@ -181,7 +183,7 @@ class _LineRow:
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> _LineRow:
         key, session, n, at, text, speaker, player, to, corrected, seconds, *rest = row
-        evening, *reach = rest
+        evening, answers, *reach = rest
         line = Line(
             text=text,
             speaker=speaker,
@@ -191,6 +193,7 @@ class _LineRow:
             corrected=corrected,
             seconds=seconds,
             evening=evening,
+            answers=answers,
         )
         return cls((key, n), session, at, line)
 

@@ -73,6 +73,18 @@ class PostgresGraph:
             return ()
         return await self.pool.read(entities_seen, campaign, viewer, words, kind, limit)
 
+    async def relationships(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        after: tuple[str, str, str] | None = None,
+        limit: int = 200,
+    ) -> tuple[Relationship, ...]:
+        return await self.pool.read(
+            _relationships, campaign, viewer, after, max(0, limit)
+        )
+
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
@@ -149,6 +161,16 @@ def _remove(connection: Connection, key: CampaignKey, entity: str, fact: int) ->
         return False
     connection.execute(f"delete from {found[0]} where id = %s", found[1:])
     return True
+
+
+def _relationships(
+    connection: Connection,
+    key: CampaignKey,
+    viewer: Viewer,
+    after: tuple[str, str, str] | None,
+    limit: int,
+) -> tuple[Relationship, ...]:
+    return reading_of(connection, key, viewer).page_of_relationships(after, limit)
 
 
 def _judge(

@@ -1,7 +1,9 @@
 """The sign that this process lives: a lock of the database, kept by a connection.
 
 PostgreSQL drops it when the connection ends, however the process does. A connection
-that is lost, such as in a restart of the database, is replaced.
+that is lost, such as in a restart of the database, is replaced. Until all processes
+have done that, the database does not know who lives: a process whose own lock is lost
+takes others to live, and for a moment after it has it again.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from secrets import token_hex
 from typing import Final
 
@@ -23,8 +26,11 @@ from glyphoxa_trio.memory.entries import Holder
 from .pool import Connection, PostgresPool
 
 _FIRST: Final = 0.1  # seconds between two attempts to get the lock again
-_LAST: Final = 5.0
-_STILL: Final = 30.0  # seconds between two looks
+_LAST: Final = 1.0
+SETTLING: Final = 3.0
+"""Seconds after its own lock is back in which a process takes others to live."""
+_STILL: Final = 10.0  # seconds between two looks
+_UNLOCKING: Final = 1.0  # seconds for a server that may not answer
 Connect = Callable[[], Connection]
 
 
@@ -42,8 +48,13 @@ def key_of(holder: Holder) -> int:
     return int.from_bytes(bytes.fromhex(holder.id), "big", signed=True)
 
 
+def id_of(key: int) -> str:
+    """Return the id of the holder with this key (`key_of`)."""
+    return key.to_bytes(8, "big", signed=True).hex()
+
+
 @asynccontextmanager
-async def living(pool: PostgresPool) -> AsyncGenerator[Holder]:
+async def living(pool: PostgresPool) -> AsyncGenerator[LivingHolder]:
     """Hold the lock of a new holder as long as the block runs.
 
     Raises:
@@ -66,33 +77,50 @@ async def living(pool: PostgresPool) -> AsyncGenerator[Holder]:
         connection = await trio.to_thread.run_sync(locked)
     # Not in a nursery: its block would have to be left before those of other stores
     # that were opened earlier.
-    keeper = _Keeper(connection, locked)
+    keeper = LivingHolder(holder, connection, locked)
     trio.lowlevel.spawn_system_task(keeper.run)
     try:
-        yield holder
+        yield keeper
     finally:
         await keeper.stop()
 
 
 @attrs.define(eq=False)
-class _Keeper:
-    """Replaces the connection whenever it is lost."""
+class LivingHolder:
+    """A holder, and the connection of its lock: it is replaced whenever it is lost."""
 
+    holder: Holder
     connection: Connection
     connect: Connect
+    _settled: float = attrs.field(default=0.0, init=False)
     _stopping: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _stopped: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @property
+    def settled(self) -> bool:
+        """False while others may live without their locks, since it was so here."""
+        return trio.current_time() >= self._settled
 
     async def run(self) -> None:
         try:
             with self._stopping:
                 while True:
                     await self._until_lost()
+                    self._settled = inf
                     self.connection.close()
                     self.connection = await self._again()
+                    self._settled = trio.current_time() + SETTLING
         finally:
+            # By name: the server notices some time later that a connection is closed,
+            # and until then the holder would seem to live.
+            with trio.move_on_after(_UNLOCKING, shield=True):
+                await trio.to_thread.run_sync(self._unlock, abandon_on_cancel=True)
             self.connection.close()
             self._stopped.set()
+
+    def _unlock(self) -> None:
+        with suppress(psycopg.Error):  # it is lost, and the lock with it
+            self.connection.execute("select pg_advisory_unlock_all()")
 
     async def stop(self) -> None:
         self._stopping.cancel()

@@ -2,14 +2,21 @@
 
 Claims are rows of the table of sessions, each with an epoch and the key of a lock that
 its process keeps while it lives; `appending` writes the entries.
+
+A server that is promoted begins a new timeline, and may lack the last commits of the
+server before it, claims among them. The number of the timeline is in the high bits of
+an epoch, so that none is given a second time: each timeline, from 1, has 2**32 epochs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 import attrs
+import psycopg
 
 from glyphoxa_trio.memory.entries import (
     Claim,
@@ -23,49 +30,100 @@ from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere
 from glyphoxa_trio.memory.visibility import CampaignKey
 
 from .appending import Appender, Claimed, taken
-from .holder import alive, key_of
+from .holder import LivingHolder, alive, id_of, key_of
 from .pool import PostgresPool
 from .rows import Connection, fit, made_campaign
+from .together import Together
+
+# The number that the epochs of the server's timeline are above. Timelines are read from
+# the name of a file, since any user may do that.
+_EPOCHS: Final = (
+    "(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1)"
+    " << 32"
+)
+
+
+def knows_timelines(connection: Connection) -> bool:
+    """Return True if the server tells its timeline: some services do not."""
+    with suppress(psycopg.DatabaseError), connection.transaction():
+        connection.execute(f"select {_EPOCHS}")
+        return True
+    return False
 
 
 @attrs.define(eq=False)
 class PostgresJournal:
-    """The `Journal` of a database."""
+    """The `Journal` of a database.
+
+    Args:
+      timelines: the server tells its timeline (`knows_timelines`).
+    """
 
     pool: PostgresPool
-    holder: Holder
-    _claimed: dict[tuple[str, str, int], Claimed] = attrs.field(
+    living: LivingHolder
+    together: Together
+    timelines: bool = True
+    # With the epochs of their claims.
+    _claimed: dict[tuple[str, str], tuple[int, Claimed]] = attrs.field(
         factory=dict, init=False
     )
     _appender: Appender = attrs.field(init=False)
 
+    @property
+    def holder(self) -> Holder:
+        """The process that claims."""
+        return self.living.holder
+
     def __attrs_post_init__(self) -> None:
-        self._appender = Appender(self.pool, key_of(self.holder))
+        self._appender = Appender(self.pool, key_of(self.holder), self.together)
 
     async def claim(
-        self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
+        self,
+        tenant: str,
+        session: str,
+        campaign: CampaignKey,
+        *,
+        steal_from: int | None = None,
     ) -> Claim:
         claim, known_ = await self.pool.write(
-            _claim, self.holder, tenant, session, campaign, steal
+            _claim,
+            self.holder,
+            tenant,
+            session,
+            campaign,
+            steal_from,
+            _EPOCHS if self.timelines else "0",
+            self.living.settled,
         )
-        self._claimed = {
-            key: x for key, x in self._claimed.items() if key[:2] != (tenant, session)
-        }
-        self._claimed[tenant, session, claim.epoch] = known_
+        self._claimed[tenant, session] = claim.epoch, known_
         return claim
 
+    def _session(self, claim: Claim) -> Claimed | None:
+        """Return a session, if this claim of it is the last one that was made here."""
+        epoch, session = self._claimed.get((claim.tenant, claim.session), (0, None))
+        return session if epoch == claim.epoch else None
+
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
-        session = self._claimed.get((claim.tenant, claim.session, claim.epoch))
+        session = self._session(claim)
         if session is None:
             raise Fenced(taken(claim))
         return await self._appender.append(claim, session, tuple(entries))
 
     async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
-        return await self.pool.read(_load, self.holder, claim)
+        return await self.pool.read_one(_load, self.holder, claim)
 
-    async def release(self, claim: Claim, *, ended: bool = False) -> None:
-        await self.pool.write(_release, self.holder, claim, ended)
-        self._claimed.pop((claim.tenant, claim.session, claim.epoch), None)
+    async def release(
+        self, claim: Claim, *, ended: bool = False, evening: str = "", at: float = 0.0
+    ) -> None:
+        session = self._session(claim)
+        if (
+            ended
+            or session is None
+            or not await self._appender.release(claim, session, evening, at)
+        ):
+            await self.pool.write(_release, self.holder, claim, ended, evening, at)
+        if session is not None and self._session(claim) is session:
+            del self._claimed[claim.tenant, claim.session]
 
     async def sessions(self, tenant: str | None = None) -> tuple[SessionRow, ...]:
         return await self.pool.read_one(_sessions, tenant)
@@ -77,7 +135,9 @@ def _claim(
     tenant: str,
     name: str,
     campaign: CampaignKey,
-    steal: bool,
+    steal_from: int | None,
+    epochs: str,
+    settled: bool,
 ) -> tuple[Claim, Claimed]:
     given = made_campaign(connection, campaign)
     key = fit(tenant), fit(name)
@@ -92,20 +152,29 @@ def _claim(
     )
     row = connection.execute(
         f"""
-        select s.id, s.campaign, s.epoch, s.last, s.ended, s.place,
-            s.holder is not null and s.holder <> %s and {alive("s.holder")},
+        select s.id, s.campaign, s.epoch, s.last, s.ended, s.place, s.holder,
+            s.holder is not null and s.holder <> %(me)s and (
+                {alive("s.holder")} or not %(settled)s or not {alive("%(me)s")}
+            ),
             exists (select from line where line.session = s.id),
             exists (select from entry where entry.session = s.id),
-            campaign.name, campaign.tenant
+            {epochs}, campaign.name, campaign.tenant
         from session s join campaign on campaign.id = s.campaign
-        where s.tenant = %s and s.name = %s
+        where s.tenant = %(tenant)s and s.name = %(name)s
         """,
-        (key_of(holder), *key),
+        {
+            "me": key_of(holder),
+            "settled": settled,
+            "tenant": key[0],
+            "name": key[1],
+        },
     ).fetchone()
     assert row is not None
-    id_, owner, epoch, last, ended, place, held, lines, others, *called = row
-    if held and not steal:
-        raise HeldElsewhere(f"the session {name} is open in {place}")
+    id_, owner, epoch, last, ended, place, other, held, lines, others, *rest = row
+    if held and steal_from != epoch:
+        raise HeldElsewhere(name, id_of(other), place, epoch)
+    above, *called = rest
+    new = max(epoch, above) + 1
     if lines:
         campaign = CampaignKey(*called) if owner != given else campaign
     else:
@@ -113,13 +182,13 @@ def _claim(
     connection.execute(
         "update session set epoch = %s, holder = %s, place = %s, ended = false,"
         " campaign = %s where id = %s",
-        (epoch + 1, key_of(holder), fit(holder.where), owner, id_),
+        (new, key_of(holder), fit(holder.where), owner, id_),
     )
     claim = Claim(
         tenant=tenant,
         session=name,
         campaign=campaign,
-        epoch=epoch + 1,
+        epoch=new,
         known=not ended and (lines or others),
         row=id_,
     )
@@ -129,13 +198,15 @@ def _claim(
 def _load(
     connection: Connection, holder: Holder, claim: Claim
 ) -> tuple[KeptEntry, ...]:
-    _check(connection, holder, claim)
     rows = connection.execute(
         "select n, entry.epoch, kind, at, npc, turn, data"
-        " from entry join session on session.id = entry.session"
-        " where session.tenant = %s and session.name = %s order by n",
-        (fit(claim.tenant), fit(claim.session)),
-    )
+        " from session left join entry on session.id = entry.session"
+        " where session.tenant = %s and session.name = %s and session.epoch = %s"
+        " and session.holder = %s order by n",
+        (fit(claim.tenant), fit(claim.session), claim.epoch, key_of(holder)),
+    ).fetchall()
+    if not rows:
+        raise Fenced(taken(claim))
     return tuple(
         KeptEntry(
             n=n,
@@ -145,33 +216,32 @@ def _load(
             ),
         )
         for n, epoch, kind, at, npc, turn, data in rows
+        if n is not None
     )
 
 
-def _check(connection: Connection, holder: Holder, claim: Claim) -> int:
-    """Return the number of a claimed session.
-
-    Raises:
-      Fenced: it was claimed again.
-    """
-    row = connection.execute(
-        "select id from session"
-        " where tenant = %s and name = %s and epoch = %s and holder = %s",
-        (fit(claim.tenant), fit(claim.session), claim.epoch, key_of(holder)),
-    ).fetchone()
-    if row is None:
-        raise Fenced(taken(claim))
-    return int(row[0])
-
-
-def _release(connection: Connection, holder: Holder, claim: Claim, ended: bool) -> None:
+def _release(
+    connection: Connection,
+    holder: Holder,
+    claim: Claim,
+    ended: bool,
+    evening: str,
+    at: float,
+) -> None:
     done = connection.execute(
         "update session set holder = null, place = '', ended = %s"
-        " where tenant = %s and name = %s and epoch = %s and holder = %s returning id",
+        " where tenant = %s and name = %s and epoch = %s and holder = %s"
+        " returning id, campaign",
         (ended, fit(claim.tenant), fit(claim.session), claim.epoch, key_of(holder)),
     ).fetchone()
+    if done and evening:
+        connection.execute(
+            "update evening set ended = %s"
+            " where campaign = %s and name = %s and ended is null",
+            (at, done[1], fit(evening)),
+        )
     if done and ended:
-        connection.execute("delete from entry where session = %s", done)
+        connection.execute("delete from entry where session = %s", done[:1])
 
 
 def _sessions(connection: Connection, tenant: str | None) -> tuple[SessionRow, ...]:

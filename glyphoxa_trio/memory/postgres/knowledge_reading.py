@@ -23,6 +23,7 @@ from .rows import (
     AUDIENCE,
     REACH,
     Connection,
+    fit,
     reach_of,
     seen_by,
 )
@@ -58,6 +59,8 @@ class PostgresReading:
 
     def entities(self, ids: Sequence[int]) -> dict[int, Entity]:
         """Return entities by their row, in the order of ``ids``."""
+        if not ids:
+            return {}
         rows = self.rows(
             f"""
             select x.id, x.slug, x.kind, x.name, x.summary, x.attributes, array(
@@ -98,19 +101,35 @@ class PostgresReading:
             targets=targets,
         )
         return [
-            Relationship(
-                source=entities[source].id,
-                type=type_,
-                target=entities[target].id,
-                attributes=json.loads(data),
-                reach=reach_of(*rest[:3]),
-                provenance=_told(*rest[3:]),
-            )
-            for source, type_, target, data, *rest in rows
+            _relationship(entities[source].id, type_, entities[target].id, *rest)
+            for source, type_, target, *rest in rows
         ]
+
+    def page_of_relationships(
+        self, after: tuple[str, str, str] | None, limit: int
+    ) -> tuple[Relationship, ...]:
+        """Return relationships behind that one, by the ids of their ends."""
+        seen = " and ".join(seen_by(self.viewer, x) for x in ("x", "s", "t"))
+        source, type_, target = map(fit, after or ("", "", ""))
+        rows = self.rows(
+            f"select s.slug, x.type, t.slug, x.attributes, {_SHOWN}"
+            " from entity s join relationship x on x.source = s.id"
+            f" join entity t on t.id = x.target {AUDIENCE}"
+            f" where s.campaign = %(campaign)s and {seen} and (%(first)s or"
+            " (s.slug, x.type, t.slug) > (%(source)s, %(type)s, %(target)s))"
+            " order by s.slug, x.type, t.slug limit %(limit)s",
+            first=after is None,
+            source=source,
+            type=type_,
+            target=target,
+            limit=limit,
+        )
+        return tuple(_relationship(*row) for row in rows)
 
     def facts(self, ids: Sequence[int]) -> tuple[Fact, ...]:
         """Return facts in the order of ``ids``."""
+        if not ids:
+            return ()
         rows = self.rows(
             f"""
             select x.id, x.text, x.standing, array(
@@ -142,6 +161,19 @@ class PostgresReading:
             )
             for id_, text, standing, about, lines, *rest in rows
         )
+
+
+def _relationship(
+    source: str, type_: str, target: str, data: str, *rest: Any
+) -> Relationship:
+    return Relationship(
+        source=source,
+        type=type_,
+        target=target,
+        attributes=json.loads(data),
+        reach=reach_of(*rest[:3]),
+        provenance=_told(*rest[3:]),
+    )
 
 
 def _told(

@@ -27,7 +27,7 @@ def migrate(connection: psycopg.Connection[Any]) -> str:
     if connection.info.parameter_status("server_encoding") != "UTF8":
         raise MemoryUnusable("the database has to be of the encoding UTF8")
     connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATING,))
-    version = _version(connection)
+    version = version_of(connection)
     if version > len(MIGRATIONS):
         raise MemoryUnusable(
             f"the memory is of the newer version {version} (this program knows"
@@ -52,7 +52,7 @@ def migrate(connection: psycopg.Connection[Any]) -> str:
     return schemas
 
 
-def _version(connection: psycopg.Connection[Any]) -> int:
+def version_of(connection: psycopg.Connection[Any]) -> int:
     """Return the version of the layout; 0 if there is none."""
     there = connection.execute(
         "select to_regnamespace(%s) is not null, to_regclass(%s) is not null",

@@ -222,4 +222,39 @@ MIGRATIONS: Final = (
     );
     create index embedding_chunk on embedding (chunk);
     """,
+    # The players whom a line answers. Before, a line only said by which name it
+    # addressed them.
+    """
+    alter table line add column answers text[] not null default '{}';
+    update line set answers = called.players from (
+        select session, speaker, array_agg(distinct player) as players
+        from line where player <> '' group by session, speaker
+    ) as called
+    where called.session = line.session and called.speaker = line.addressee
+        and line.player = '';
+    drop index line_player;
+    """,
+    # Players who were forgotten in the last day, for the other holders.
+    """
+    create table forgotten (
+        id bigint generated always as identity primary key,
+        tenant text not null,
+        digest text not null,
+        holder bigint not null,
+        at timestamptz not null default now()
+    );
+    """,
+    # What tenants have spent, by hours since 1970 and by holders; `batch` is the last
+    # one of the holder that was added.
+    """
+    create table spent (
+        hour bigint not null,
+        tenant text not null,
+        holder bigint not null,
+        batch bigint not null,
+        tokens bigint not null,
+        cost double precision not null,
+        primary key (hour, tenant, holder)
+    );
+    """,
 )

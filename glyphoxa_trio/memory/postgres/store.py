@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,18 +11,22 @@ import attrs
 from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.forgotten import ForgottenPlayer
+from glyphoxa_trio.memory.spending import Spending, SpendingTotals
 from glyphoxa_trio.memory.visibility import CampaignKey
 
 from .address import PostgresAddress
-from .forgetting import forget, forget_before
+from .forgetting import forget, forget_before, forgotten
 from .graph import PostgresGraph
-from .holder import living
+from .holder import key_of, living
 from .index import PostgresIndex
-from .journal import PostgresJournal
-from .migrating import has_vectors, migrate
+from .journal import PostgresJournal, knows_timelines
+from .migrating import has_vectors, migrate, version_of
 from .pool import PostgresPool, open_pool
 from .rows import Connection, fit
-from .schema import NAME
+from .schema import MIGRATIONS, NAME
+from .spending import spend
+from .together import appending_together
 from .transcripts import PostgresTranscripts
 
 
@@ -44,8 +48,20 @@ class PostgresMemory:
     async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
         return await self.pool.read_one(_campaigns, tenant)
 
-    async def forget(self, tenant: str, player: str) -> Forgotten:
-        return await forget(self.pool, tenant, player)
+    async def forget(
+        self, tenant: str, player: str, *, again: bool = False
+    ) -> Forgotten:
+        by = None if again else key_of(self.holder)
+        return await forget(self.pool, tenant, player, by)
+
+    async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
+        return await self.pool.read_one(forgotten, key_of(self.holder), after)
+
+    async def spend(
+        self, batch: int, added: Mapping[str, Spending], tenants: Collection[str]
+    ) -> SpendingTotals:
+        key = key_of(self.holder)
+        return await self.pool.write(spend, key, batch, added, tenants)
 
     async def forget_before(self, at: float) -> Forgotten:
         return await forget_before(self.pool, at)
@@ -87,21 +103,40 @@ async def open_postgres(
     """
     place = PostgresAddress.of(address)
     async with open_pool(place) as first:
-        schemas, vectors = await first.write(_migrated)
+        schemas, vectors, timelines = await first.write(_migrated)
     async with (
         open_pool(place, schemas=schemas) as pool,
-        living(pool) as holder,
+        living(pool) as alive,
+        appending_together(pool, key_of(alive.holder)) as together,
     ):
         yield PostgresMemory(
             pool,
-            holder,
-            PostgresJournal(pool, holder),
+            alive.holder,
+            PostgresJournal(pool, alive, together, timelines),
             PostgresTranscripts(pool),
             PostgresIndex(pool, vectors),
             PostgresGraph(pool),
         )
 
 
-def _migrated(connection: Connection) -> tuple[str, bool]:
+async def prepare_postgres(address: str) -> tuple[int, int]:
+    """Make the tables of a database, or bring them to this layout; return the version
+    that there was, 0 for none, and that which is there now.
+
+    Raises:
+      MemoryUnusable: the address is wrong, or the memory is of a newer version.
+      MemoryUnavailable: the database cannot be reached now.
+    """
+    async with open_pool(PostgresAddress.of(address)) as pool:
+        return await pool.write(_prepared)
+
+
+def _prepared(connection: Connection) -> tuple[int, int]:
+    before = version_of(connection)
+    migrate(connection)
+    return before, len(MIGRATIONS)
+
+
+def _migrated(connection: Connection) -> tuple[str, bool, bool]:
     schemas = migrate(connection)
-    return schemas, has_vectors(connection)
+    return schemas, has_vectors(connection), knows_timelines(connection)

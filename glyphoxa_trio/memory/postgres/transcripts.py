@@ -135,10 +135,15 @@ def _row(connection: Connection, campaign: int, evening: str) -> int:
 
 
 def _end(connection: Connection, key: CampaignKey, evening: str, at: float) -> None:
-    row = _row(connection, campaign_id(connection, key), evening)
-    connection.execute(
-        "update evening set ended = %s where id = %s and ended is null", (at, row)
-    )
+    done = connection.execute(
+        "update evening set ended = coalesce(ended, %s) from campaign"
+        " where campaign.tenant = %s and campaign.name = %s"
+        " and evening.campaign = campaign.id and evening.name = %s"
+        " returning evening.id",
+        (at, fit(key.tenant), fit(key.campaign), fit(evening)),
+    ).fetchone()
+    if done is None:
+        raise _unknown(evening)
 
 
 # Of several summaries, the one that the fewest NPCs may know tells the most.

@@ -32,8 +32,8 @@ _ADD: Final = """
 """
 _ADD_LINE: Final = """
     insert into line (id, session, campaign, evening, audience, at, speaker, player,
-        addressee, text, corrected, seconds)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        addressee, text, corrected, seconds, answers)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _REPLACED: Final = "delete from entry where session = ? and kind <> 'line' and n < ?"
 _EVENING: Final = "select id from evening where campaign = ? and name = ?"
@@ -160,6 +160,7 @@ class _Writer:
                 text,
                 corrected,
                 line.seconds,
+                json.dumps(line.answers) if line.answers else "",
             ),
         )
         if evening is not None:

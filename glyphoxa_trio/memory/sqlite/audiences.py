@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -130,8 +131,7 @@ class Sight:
         """
         if self.viewer.npc is None:
             return "true", ()
-        listed = f"{table}audience in (select value from json_each(?))"
-        return listed, (json.dumps(self.audiences),)
+        return f"{table}audience in (select value from json_each(?))", self._listed
 
     def where(self, table: str = "") -> tuple[str, tuple[Any, ...]]:
         """Return an SQL condition on ``audience``, ``topics``, ``secret``, and values.
@@ -141,16 +141,22 @@ class Sight:
         if self.viewer.npc is None:
             return "true", ()
         listed, values = self.heard(table)
-        topics = sorted(map(_in_percent, Reach(topics=self.viewer.topics).topics))
-        known = "".join(
-            f" or instr(' ' || {table}topics || ' ', ?) > 0" for _ in topics
-        )
+        known = f" or instr(' ' || {table}topics || ' ', ?) > 0" * len(self._topics)
         condition = (
             f"({listed}"
             f" and not ({table}secret and {table}audience = {EVERY_NPC})"
             f" and ({table}topics = ''{known}))"
         )
-        return condition, (*values, *(f" {topic} " for topic in topics))
+        return condition, (*values, *self._topics)
+
+    @cached_property
+    def _listed(self) -> tuple[str]:
+        return (json.dumps(self.audiences),)
+
+    @cached_property
+    def _topics(self) -> tuple[str, ...]:
+        topics = Reach(topics=self.viewer.topics).topics
+        return tuple(f" {x} " for x in sorted(map(_in_percent, topics)))
 
     @property
     def scopes(self) -> str:

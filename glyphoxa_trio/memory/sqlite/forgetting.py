@@ -8,6 +8,7 @@ pages, and the write-ahead log is emptied. Other writes wait meanwhile: a file o
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import apsw
@@ -16,6 +17,7 @@ import trio
 
 from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.forgotten import KEPT, ForgottenPlayer, digest_of
 from glyphoxa_trio.storage.pool import SqlitePool
 
 from .audiences import EVERY_NPC, plain
@@ -32,7 +34,8 @@ _GONE: Final = tuple(
 _LINES_OF_PLAYER: Final = """
     insert into gone_line
     select line.id from line join session on session.id = line.session
-    where player = :player and tenant = :tenant
+    where tenant = :tenant and (player = :player or answers <> '' and exists (
+        select 1 from json_each(answers) where value = :player))
 """
 _FACTS_OF_PLAYER: Final = """
     insert into gone_fact
@@ -63,6 +66,16 @@ _MADE_OF_THEM: Final = (
     f"""insert or ignore into gone_chunk
         select chunk from source where line {_IN_LINES} and chunk is not null
         union select id from chunk where fact in (select id from gone_fact)""",
+    # An inferred entity that is nothing but a name, and that nothing else is about.
+    """insert or ignore into gone_entity
+        select e.id from entity as e where e.id in (
+            select entity from fact_about where fact in (select id from gone_fact)
+        ) and basis = 'inferred' and kind <> 'player' and summary = ''
+        and attributes = '{}'
+        and not exists (select 1 from name where entity = e.id and place > 0)
+        and not exists (select 1 from fact_about where entity = e.id
+            and fact not in (select id from gone_fact))
+        and not exists (select 1 from relationship where e.id in (source, target))""",
 )
 _WORDS: Final = (
     f"""delete from line_words where rowid in (
@@ -72,8 +85,10 @@ _WORDS: Final = (
 )
 
 
-async def forget(pool: SqlitePool, tenant: str, player: str) -> Forgotten:
+async def forget(pool: SqlitePool, tenant: str, player: str, by: str = "") -> Forgotten:
     """Remove everything that a player has said, and all that was made of it.
+
+    ``by`` is the id of the holder of whom the others are to learn it; "" tells nobody.
 
     Cancelled, it has removed everything or nothing, but the bytes may be left in free
     parts of the file: call it again.
@@ -86,7 +101,8 @@ async def forget(pool: SqlitePool, tenant: str, player: str) -> Forgotten:
     if player:  # lines of NPCs have none
         values = {"tenant": plain(tenant), "player": plain(player)}
         which = _LINES_OF_PLAYER, _FACTS_OF_PLAYER, _ENTITY_OF_PLAYER
-        removed = await pool.write(_remove, which, values)
+        marked = (plain(tenant), digest_of(tenant, player), by, time.time())
+        removed = await pool.write(_remove, which, values, marked if by else None)
     # Even if nothing was found: an earlier call may have been interrupted.
     await _scrub(pool)
     return removed
@@ -104,10 +120,34 @@ async def forget_before(pool: SqlitePool, at: float) -> Forgotten:
     return removed
 
 
+def forgotten(
+    connection: apsw.Connection, holder: str, after: int
+) -> tuple[ForgottenPlayer, ...]:
+    """Return whom other holders have forgotten, behind that mark."""
+    rows = connection.execute(
+        "select id, tenant, digest from forgotten where id > ? and holder <> ?"
+        " order by id",
+        (after, holder),
+    )
+    return tuple(ForgottenPlayer(n=n, tenant=x, digest=y) for n, x, y in rows)
+
+
 def _remove(
-    connection: apsw.Connection, which: tuple[str, ...], values: dict[str, Any]
+    connection: apsw.Connection,
+    which: tuple[str, ...],
+    values: dict[str, Any],
+    marked: tuple[str, str, str, float] | None = None,
 ) -> Forgotten:
-    """Remove what these statements write into the tables `_GONE`, and the rest."""
+    """Remove what these statements write into the tables `_GONE`, and the rest.
+
+    ``marked`` is a row of the table ``forgotten``.
+    """
+    if marked is not None:
+        connection.execute("delete from forgotten where at < ?", (marked[-1] - KEPT,))
+        connection.execute(
+            "insert into forgotten (tenant, digest, holder, at) values (?, ?, ?, ?)",
+            marked,
+        )
 
     def change(statement: str) -> int:
         connection.execute(statement)

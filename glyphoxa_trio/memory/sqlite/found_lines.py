@@ -34,7 +34,8 @@ _CANDIDATES: Final = 200  # lines that the index returns for a search, at least
 
 _LINE: Final = """
     line.id, session.name, entry.n, line.at, line.text, line.speaker, line.player,
-    line.addressee, audience.members, line.corrected, line.seconds, evening.name
+    line.addressee, audience.members, line.corrected, line.seconds, evening.name,
+    line.answers
     from line
     join entry on entry.id = line.id
     join session on session.id = line.session
@@ -217,6 +218,7 @@ class _LineRow:
     corrected: str
     seconds: float
     evening: str | None
+    answers: str
 
     def found(self, score: float = 0.0, words: Sequence[str] = ()) -> FoundLine:
         return FoundLine(
@@ -232,6 +234,7 @@ class _LineRow:
                 corrected=self.corrected,
                 seconds=self.seconds,
                 evening=self.evening or "",
+                answers=json.loads(self.answers) if self.answers else (),
             ),
             snippet=snippet_of_line(self.text, self.corrected, words)
             if words

@@ -70,6 +70,18 @@ class SqliteGraph:
             entities_seen, campaign, viewer, words, kind, _limit(limit)
         )
 
+    async def relationships(
+        self,
+        campaign: CampaignKey,
+        viewer: Viewer,
+        *,
+        after: tuple[str, str, str] | None = None,
+        limit: int = 200,
+    ) -> tuple[Relationship, ...]:
+        return await self.pool.read(
+            _relationships, campaign, viewer, after, _limit(limit)
+        )
+
     async def identity(
         self, campaign: CampaignKey, viewer: Viewer, entity: str, *, depth: int = 1
     ) -> Identity:
@@ -110,6 +122,19 @@ class SqliteGraph:
 
     async def names(self, campaign: CampaignKey) -> tuple[Named, ...]:
         return await self.pool.read(names_of, campaign)
+
+
+def _relationships(
+    connection: apsw.Connection,
+    key: CampaignKey,
+    viewer: Viewer,
+    after: tuple[str, str, str] | None,
+    limit: int,
+) -> tuple[Relationship, ...]:
+    sight = sight_of(connection, key, viewer)
+    if sight is None:
+        return ()
+    return tuple(KnowledgeReading(connection, sight).relationships(after, limit))
 
 
 def _limit(limit: int) -> int:

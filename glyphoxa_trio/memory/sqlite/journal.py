@@ -71,9 +71,16 @@ class SqliteJournal:
     _ids: RowIds = attrs.field(factory=dict, init=False)
 
     async def claim(
-        self, tenant: str, session: str, campaign: CampaignKey, *, steal: bool = False
+        self,
+        tenant: str,
+        session: str,
+        campaign: CampaignKey,
+        *,
+        steal_from: int | None = None,
     ) -> Claim:
-        return await self._pool.write(self._claim, tenant, session, campaign, steal)
+        return await self._pool.write(
+            self._claim, tenant, session, campaign, steal_from
+        )
 
     def _claim(
         self,
@@ -81,10 +88,10 @@ class SqliteJournal:
         tenant: str,
         session: str,
         campaign: CampaignKey,
-        steal: bool,
+        steal_from: int | None,
     ) -> Claim:
         row = connection.execute(
-            "select id, campaign, holder, place, ended from session"
+            "select id, campaign, holder, place, ended, epoch from session"
             " where tenant = ? and name = ?",
             (plain(tenant), plain(session)),
         ).get
@@ -95,9 +102,9 @@ class SqliteJournal:
             )
             id_, known = connection.last_insert_rowid(), False
         else:
-            id_, owner, holder, place, ended = row
-            if holder and not steal and self._is_another(holder):
-                raise HeldElsewhere(f"the session {session} is open in {place}")
+            id_, owner, holder, place, ended, before = row
+            if holder and steal_from != before and self._is_another(holder):
+                raise HeldElsewhere(session, holder, place, before)
             known = not ended and bool(connection.execute(_ANY_ENTRY, (id_,)).get)
             if connection.execute(_ANY_LINE, (id_,)).get:
                 campaign = CampaignKey(
@@ -196,8 +203,10 @@ class SqliteJournal:
     async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
         return await self._pool.read(_load, claim, self._pool.path)
 
-    async def release(self, claim: Claim, *, ended: bool = False) -> None:
-        await self._pool.write(_release, claim, ended)
+    async def release(
+        self, claim: Claim, *, ended: bool = False, evening: str = "", at: float = 0.0
+    ) -> None:
+        await self._pool.write(_release, claim, ended, evening, at)
 
     async def sessions(self, tenant: str | None = None) -> tuple[SessionRow, ...]:
         return await self._pool.read(self._sessions, tenant)
@@ -247,12 +256,20 @@ def _kept(
     return KeptEntry(n=n, epoch=epoch, entry=entry)
 
 
-def _release(connection: apsw.Connection, claim: Claim, ended: bool) -> None:
+def _release(
+    connection: apsw.Connection, claim: Claim, ended: bool, evening: str, at: float
+) -> None:
     session = connection.execute(
         "update session set holder = '', place = '', ended = ?"
         " where tenant = ? and name = ? and epoch = ? and holder <> '' returning id",
         (int(ended), plain(claim.tenant), plain(claim.session), claim.epoch),
     ).get
+    if session is not None and evening:
+        connection.execute(
+            "update evening set ended = ?"
+            " where session = ? and name = ? and ended is null",
+            (at, session, plain(evening)),
+        )
     if session is not None and ended:
         connection.execute(
             "delete from entry where session = ? and kind <> 'line'", (session,)

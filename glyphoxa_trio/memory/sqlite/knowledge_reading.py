@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import apsw
@@ -20,7 +21,7 @@ from glyphoxa_trio.memory.knowledge import (
 )
 from glyphoxa_trio.memory.visibility import Reach
 
-from .audiences import Sight, reach_of
+from .audiences import Sight, plain, reach_of
 from .knowledge_columns import ENTITY, FACT, KNOWN, listed
 
 _EDGE: Final = ", ".join(
@@ -129,14 +130,42 @@ class KnowledgeReading:
             (listed(entities), *values, *more),
         )
 
+    def relationships(
+        self, after: tuple[str, str, str] | None, limit: int
+    ) -> Iterator[Relationship]:
+        """Yield relationships behind that one, by the ids of their ends."""
+        ends = ("relationship.", "source.", "target.")
+        conditions, values = zip(*map(self.sight.where, ends), strict=True)
+        for *row, source, target in self.connection.execute(
+            f"select {_EDGE}, source.slug, target.slug from entity as source"
+            " cross join relationship on relationship.source = source.id"
+            " cross join entity as target on target.id = relationship.target"
+            f" where source.campaign = ? and {' and '.join(conditions)}"
+            " and (? or (source.slug, type, target.slug) > (?, ?, ?))"
+            " order by source.slug, type, target.slug limit ?",
+            (
+                self.sight.campaign,
+                *chain(*values),
+                after is None,
+                *map(plain, after or ("", "", "")),
+                limit,
+            ),
+        ):
+            yield self._relationship(tuple(row), source, target)
+
     def relationship(
         self, row: tuple[Any, ...], entities: dict[int, Entity]
     ) -> Relationship:
-        data, type_, source, target = row[:4]
+        return self._relationship(row, entities[row[2]].id, entities[row[3]].id)
+
+    def _relationship(
+        self, row: tuple[Any, ...], source: str, target: str
+    ) -> Relationship:
+        data, type_ = row[:2]
         return Relationship(
-            source=entities[source].id,
+            source=source,
             type=type_,
-            target=entities[target].id,
+            target=target,
             attributes=_attributes(data),
             reach=self.reach(row[4:7]),
             provenance=self._provenance(row[7:]),

@@ -268,5 +268,26 @@ SCHEMA: Final = Schema(
             update evening set whole = 0 where id = old.evening and whole;
         end;
         """,
+        # The players whom a line answers, as a JSON array. Before, a line only said by
+        # which name it addressed them.
+        """
+        alter table line add column answers text not null default '';
+        update line set answers = called.players from (
+            select session, speaker, json_group_array(distinct player) as players
+            from line where player <> '' group by session, speaker
+        ) as called
+        where called.session = line.session and called.speaker = line.addressee
+            and line.player = '';
+        """,
+        # Players who were forgotten in the last day, for the other holders.
+        """
+        create table forgotten (
+            id integer primary key autoincrement,
+            tenant text not null,
+            digest text not null,
+            holder text not null,
+            at real not null
+        ) strict;
+        """,
     ),
 )

@@ -15,13 +15,14 @@ import trio
 from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.forgotten import ForgottenPlayer
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.database import Database, backup
 from glyphoxa_trio.storage.pool import SqlitePool, open_pool
 
 from .audiences import plain
 from .errors import translated_for_memory
-from .forgetting import forget, forget_before
+from .forgetting import forget, forget_before, forgotten
 from .graph import SqliteGraph
 from .holders import hold
 from .index import SqliteIndex
@@ -60,8 +61,14 @@ class SqliteMemory:
     async def campaigns(self, tenant: str | None = None) -> tuple[CampaignKey, ...]:
         return await self._pool.read(_campaigns, tenant)
 
-    async def forget(self, tenant: str, player: str) -> Forgotten:
-        return await forget(self._pool, tenant, player)
+    async def forget(
+        self, tenant: str, player: str, *, again: bool = False
+    ) -> Forgotten:
+        by = "" if again else self.holder.id
+        return await forget(self._pool, tenant, player, by)
+
+    async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
+        return await self._pool.read(forgotten, self.holder.id, after)
 
     async def forget_before(self, at: float) -> Forgotten:
         return await forget_before(self._pool, at)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import apsw
@@ -30,13 +32,13 @@ _MOST: Final = 4_000
 
 def load(connection: apsw.Connection) -> None:
     """Load sqlite-vec into a connection; does nothing where it is not installed."""
-    try:
-        import sqlite_vec
-    except ImportError:
+    # It is not imported: where NumPy is, it would import that, too.
+    found = find_spec("sqlite_vec")
+    if found is None or found.origin is None:
         return
     connection.enable_load_extension(True)
     try:
-        connection.load_extension(sqlite_vec.loadable_path())
+        connection.load_extension(str(Path(found.origin).with_name("vec0")))
     except apsw.ExtensionLoadingError:
         return  # what needs it says so (`extension_needed`)
     finally:

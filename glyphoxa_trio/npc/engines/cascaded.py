@@ -24,6 +24,7 @@ from glyphoxa_trio.npc.events import Fallback
 from glyphoxa_trio.npc.model_timeout import ModelTimeout
 from glyphoxa_trio.npc.prompting import request_of, visible_tools
 from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.spans import chat_finished, chat_span
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
 from glyphoxa_trio.providers.llm import (
@@ -38,6 +39,7 @@ from glyphoxa_trio.providers.llm import (
     Waiting,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tracing import Span
 
 from .continuation import Continuation
 
@@ -58,7 +60,8 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
             return
         opened = len(round_.sentences)
         try:
-            calls = await _listen(turn, index, round_, view, last=last)
+            with chat_span(turn.llm, round=index) as chat:
+                calls = await _listen(turn, index, round_, view, chat, last=last)
         except LLMError as error:
             await turn.fail(error)
             # An opener alone is no answer: it may have promised one.
@@ -114,6 +117,7 @@ async def _listen(
     index: int,
     round_: Round,
     view: VisibleTools,
+    chat: Span,
     *,
     last: bool,
 ) -> list[ToolCall]:
@@ -150,6 +154,8 @@ async def _listen(
             await patience.hand_on(turn.say(round_, index, text))
 
     stream, ours = _stream(turn, request)
+    if not ours:
+        chat.set({"glyphoxa.speculative": True})
     finished = False
 
     async def hear(events: AsyncIterator[LLMEvent]) -> None:
@@ -183,6 +189,7 @@ async def _listen(
                     turn.switched(event)
                 case Finished():
                     finished = True
+                    chat_finished(chat, event)
                     # With an opener, the model's message is only a part.
                     round_.echo(None if opened else event.verbatim)
                     if ours and event.usage is not None:

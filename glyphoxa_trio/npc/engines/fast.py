@@ -12,6 +12,7 @@ import trio
 from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.model_timeout import FAREWELL, ModelTimeout
 from glyphoxa_trio.npc.sentences import AnswerOpening
+from glyphoxa_trio.npc.spans import chat_finished, chat_span
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,
@@ -24,6 +25,7 @@ from glyphoxa_trio.providers.llm import (
     Waiting,
 )
 from glyphoxa_trio.tools.breaker import Breaker
+from glyphoxa_trio.tracing import NO_SPAN, Span
 
 # After this many failures in a row, turns begin without the model for this many
 # seconds, because each failure may cost a turn its whole limit.
@@ -118,10 +120,11 @@ class _OpenerRequest:
     waits: bool = attrs.field(default=False, init=False)
     decided: trio.Event = attrs.field(factory=trio.Event, init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _span: Span = attrs.field(default=NO_SPAN, init=False)
 
     async def run(self) -> None:
         try:
-            with self.scope:
+            with chat_span(self._llm, round=0) as self._span, self.scope:
                 async with self._llm.stream(self._request) as events:
                     try:
                         self._settle(found=await self._hear(events))
@@ -142,6 +145,7 @@ class _OpenerRequest:
                         self.waits = True
                         return None
                 case Finished(reason=reason):
+                    chat_finished(self._span, event)
                     self._told(event)
                     return _ended(beginning, reason)
                 case _:

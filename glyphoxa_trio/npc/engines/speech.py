@@ -34,6 +34,7 @@ from glyphoxa_trio.npc.turn.engine import (
     TurnEngine,
     Understood,
 )
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
@@ -222,7 +223,13 @@ class SpeechEngine(TurnEngine):
     def _hear(self, interaction: Interaction) -> None:
         """Make an utterance of what the model has heard."""
         self._tell()
-        utterance = Utterance(interaction.words, self._speaker, interaction=interaction)
+        context = None if self._heard is None else self._heard.context
+        utterance = Utterance(
+            interaction.words,
+            self._speaker,
+            interaction=interaction,
+            listener=Listener(context=context),
+        )
         interaction.tell_words(utterance.understood, passes_on=False)
         self._spoken(utterance)
         if self._heard is None:

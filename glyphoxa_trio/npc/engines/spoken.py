@@ -22,6 +22,7 @@ from glyphoxa_trio.npc.s2s.realtime_conversation import RealtimeConversation
 from glyphoxa_trio.npc.s2s.response_loop import ResponseLoop
 from glyphoxa_trio.npc.s2s.talk import Talk
 from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.spans import chat_span
 from glyphoxa_trio.npc.spoken_audio import SpokenAudio
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
@@ -31,13 +32,16 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Heard,
     InteractionEnded,
+    ResponseEnd,
     ResponseEnded,
+    ResponseStarted,
     Spoken,
     TranscriptLine,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tracing import NO_SPAN, Span
 
 # How long other tools are waited for before the words are said. Seconds.
 _TOOLS_WITHIN = 3.0
@@ -76,6 +80,7 @@ class SpokenTurn:
     _index: int = attrs.field(default=-1, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
     _known: bool = attrs.field(default=True, init=False)  # the words are known
+    _chat: Span = attrs.field(default=NO_SPAN, init=False)  # of the running response
 
     async def run(self) -> None:
         """Answer once. Cancelling interrupts the model and every call.
@@ -121,6 +126,7 @@ class SpokenTurn:
         except LLMError as error:
             await self._fail(error)
         finally:
+            self._chat.end()
             if not rounds.finished:
                 live.interrupt(self._break_off(), of=interaction)
                 live.end(interaction)
@@ -141,6 +147,7 @@ class SpokenTurn:
 
     async def _hear(self, event: Event) -> None:
         turn = self.turn
+        self._trace(event)
         match event:
             case AudioOut(item=item, pcm=pcm):
                 rate = self.live.capabilities.output_rate
@@ -160,6 +167,17 @@ class SpokenTurn:
                 await self._understand(text, final=final)
             case _:
                 pass
+
+    def _trace(self, event: Event) -> None:
+        """Begin and end the span of a response."""
+        match event:
+            case ResponseStarted():
+                self._chat.end()
+                self._chat = chat_span(self.live.provider, round=max(0, self._index))
+            case ResponseEnded(end=end):
+                if end is ResponseEnd.FAILED:
+                    self._chat.fail(end.value)
+                self._chat.end()
 
     async def _say(self, whole: list[str]) -> None:
         for text in whole:

@@ -61,12 +61,15 @@ class SceneActor:
       settings: returns the current settings.
       attention: which NPCs are muted, played by the DM, or spoken to.
       handover: passes listeners and utterances to the actor.
+      changed: called when something changed that a restart of the program must not
+        lose: who is muted, who was spoken to, the facts of the scene.
     """
 
     company: SceneMembers
     settings: Callable[[], SceneSettings]
     _attention: AddressingState
     _handover: Handover
+    _changed: Callable[[], None] = lambda: None
     _queue: TurnQueue[QueuedUtterance] = attrs.field(
         factory=lambda: TurnQueue(1, SceneFull.of), init=False
     )
@@ -95,13 +98,16 @@ class SceneActor:
                             call.reply(None)
                         case Mute(npc, muted):
                             call.reply(self._mute(company.here(npc), muted=muted))
+                            self._changed()
                         case Bind(npc):
                             bound = None if npc is None else company.here(npc)
                             attention.bind(bound)
+                            self._changed()
                             call.reply(bound)
                         case TurnTo(npc, speaker):
                             name = company.here(npc)
                             attention.remember(name, speaker)
+                            self._changed()
                             call.reply(name)
                         case Whom(text, speaker):
                             call.reply(attention.whom(text, speaker, company.names))
@@ -112,6 +118,7 @@ class SceneActor:
                             call.reply(self._silence(speaker))
                         case Tell(context):
                             await company.tell(context)
+                            self._changed()
                             call.reply(None)
                         case LetHear(speaker, text, to):
                             line = Overheard(speaker, text, to)
@@ -142,6 +149,7 @@ class SceneActor:
             place.queue(self._queue.waiting.index(place) + 1)
         if place.own:
             self._attention.remember(place.npc, place.speaker)
+            self._changed()
         self._nursery.start_soon(self._carry, place)
 
     def _meant(self, place: QueuedUtterance) -> str:
@@ -208,6 +216,7 @@ class SceneActor:
         place.hand_over()
         self._said += 1
         self._attention.has_spoken(place.npc)
+        self._changed()
         self._attention.tell(self.company.names)
         if place.scope.cancel_called and not place.cut:  # its listener has just left
             listener.stream.leave()
@@ -231,6 +240,7 @@ class SceneActor:
                 greets=said.greets,
                 waiting=asking,
                 listener=name,
+                id=said.id,
             )
             await session.ask(request, within=_PATIENCE)
 

@@ -66,6 +66,7 @@ class Enter(Request[SceneMessages, None]):
     dm: bool = False
     spoken: bool = False
     place: str = ""
+    id: str = ""
 
 
 @attrs.frozen

@@ -180,10 +180,6 @@ class SceneTurn(Turn):
         """The words that were said, as far as they are known."""
         return self._listener.text or self._place.said.text
 
-    def interrupt(self, reason: str) -> None:
-        """Interrupt the NPC; its last event is still to come."""
-        self._listener.stream.cancel(reason)
-
     async def __anext__(self) -> TurnEvent:
         place = self._place
         if self._entered and (event := await place.next_news()) is not None:
@@ -202,6 +198,12 @@ class SceneTurn(Turn):
     def played(self, ms: float) -> None:
         """Report how much was played; see `Turn.played`."""
         super().played(ms)
+        if self._place.told.is_set():
+            self._place.listened()
+
+    def heard(self, text: str, *, over: bool = False) -> None:
+        """Report the words that were heard; see `Turn.heard`."""
+        super().heard(text, over=over)
         if self._place.told.is_set():
             self._place.listened()
 

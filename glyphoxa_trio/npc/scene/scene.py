@@ -68,6 +68,7 @@ class Scene:
         to: str | None = None,
         tier: Tier | None = None,
         dm: bool = False,
+        id: str = "",  # noqa: A002
     ) -> SceneTurn:
         """Say something to the addressed NPC; enter the turn to hear the answer.
 
@@ -83,24 +84,39 @@ class Scene:
           to: the addressed NPC, whatever the text says.
           tier: the DM's choice of the tier for this utterance.
           dm: the DM says this, and comes before the players who wait.
+          id: an id of the caller's, as in `Npc.say`.
         """
-        check_text(text=text, speaker=speaker, to=to or "")
+        check_text(text=text, speaker=speaker, to=to or "", id=id)
         check_tier(tier)
-        return self._turn(Enter(text=text, speaker=speaker, tier=tier, to=to, dm=dm))
+        said = Enter(text=text, speaker=speaker, tier=tier, to=to, dm=dm, id=id)
+        return self._turn(said)
 
-    def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
+    def speak_as(
+        self,
+        npc: str,
+        text: str,
+        *,
+        speaker: str = "DM",
+        id: str = "",  # noqa: A002
+    ) -> SceneTurn:
         """Have the NPC say ``text`` literally, without model and tools.
 
         It comes before the players who wait, and interrupts what the NPC says itself;
         it is said even if the NPC is muted. The NPC remembers the words as its own.
         """
-        check_text(npc=npc, text=text, speaker=speaker)
-        return self._turn(Enter(speaker=speaker, script=text, to=npc, dm=True))
+        check_text(npc=npc, text=text, speaker=speaker, id=id)
+        return self._turn(Enter(speaker=speaker, script=text, to=npc, dm=True, id=id))
 
-    def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
+    def greet(
+        self,
+        npc: str,
+        *,
+        speaker: str = "player",
+        id: str = "",  # noqa: A002
+    ) -> SceneTurn:
         """Have the NPC say its greeting, as `Npc.greet`."""
-        check_text(npc=npc, speaker=speaker)
-        return self._turn(Enter(speaker=speaker, greets=True, to=npc))
+        check_text(npc=npc, speaker=speaker, id=id)
+        return self._turn(Enter(speaker=speaker, greets=True, to=npc, id=id))
 
     def _turn(self, said: Enter) -> SceneTurn:
         return turn_of(self._door, self._handover, said)

@@ -153,6 +153,7 @@ class NpcSession:
                     case Elevate(tier, seconds):
                         memory.elevate(tier, until=trio.current_time() + seconds)
                         runner.engine.elevated()
+                        self._changed()
                         call.reply(None)
                     case Configure(settings):
                         self._coming = self.services.links(settings, memory.id)
@@ -178,6 +179,7 @@ class NpcSession:
                         runner.engine.overhear(line)
                         if self.services.log is not None and not logged:
                             self.services.log.overheard(memory.id, line)
+                        self._changed()
                         call.reply(None)
                     case LendEar(speaker, name):
                         microphone = self.services.handover.take(name, Microphone)
@@ -190,12 +192,18 @@ class NpcSession:
                         call.reply(None)
                     case Situate(context):
                         memory.set_scene(context)
+                        self._changed()
                         self._catch_up_if_idle()
                         call.reply(None)
                     case Introduce(values):
                         memory.set_variables(values)
+                        self._changed()
                         self._catch_up_if_idle()
                         call.reply(None)
+
+    def _changed(self) -> None:
+        if self.services.log is not None:
+            self.services.log.changed(self.memory.id.session)
 
     async def _preview(self, call: Call[SessionMessages], text: str) -> None:
         with call.answering():
@@ -270,6 +278,7 @@ class NpcSession:
             greets=say.greets,
             waiting=say.waiting,
             listener=listener,
+            id=say.id,
         )
 
     def _accept(self, utterance: Utterance) -> None:

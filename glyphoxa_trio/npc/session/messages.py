@@ -23,8 +23,8 @@ SessionRequest: TypeAlias = Request[SessionMessages, Any]
 class Say(Request[SessionMessages, int]):
     """Ask for an answer to this, with the fields of an `Utterance`.
 
-    ``listener`` is the name under which the listener was handed over. The reply is the
-    number of the turn, and means that it runs or waits.
+    ``listener`` is the name under which the listener was handed over. ``id`` is kept
+    with the turn. The reply is the number of the turn, and means that it runs or waits.
     """
 
     text: str
@@ -34,6 +34,7 @@ class Say(Request[SessionMessages, int]):
     greets: bool = False
     waiting: int = 0
     listener: str = ""
+    id: str = ""
 
 
 @attrs.frozen

@@ -45,6 +45,7 @@ from glyphoxa_trio.npc.session.messages import (
     Situate,
     TakeEarBack,
 )
+from glyphoxa_trio.npc.spoken_audio import TOLERANCE
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
@@ -75,7 +76,8 @@ class Turn:
 
     Leaving the block before the end interrupts the turn: the model's request is closed,
     and running tools are treated by their own policy. A sentence counts as delivered
-    once the next event is asked for, or once it was `played`.
+    once the next event is asked for, once it was `played` or `heard`, or once it was
+    acknowledged (`acknowledge`).
     """
 
     _say: Callable[[], Awaitable[object]]
@@ -129,6 +131,39 @@ class Turn:
         """
         self._listener.played(seconds(ms))
 
+    def heard(self, text: str, *, over: bool = False) -> None:
+        """Report the beginning of the answer that was heard, where another program
+        speaks its sentences.
+
+        From the first report on, only that counts as delivered, so report "" before you
+        ask for the first event. It is compared by the number of its words. Reports
+        count after the turn has ended, too.
+
+        Args:
+          over: True if no more of the answer will be heard.
+        """
+        self._listener.heard_words(text, over=over)
+
+    @property
+    def unplayed(self) -> float:
+        """Milliseconds of audio still to be played, if playback is reported; an
+        estimate if words are (`heard`)."""
+        left = self._listener.unplayed
+        return left * 1000 if left > TOLERANCE else 0.0
+
+    def acknowledge(self, *events: TurnEvent) -> None:
+        """Report events that have arrived, where this program only passes them on.
+
+        Events are acknowledged in their order. From the first call on, only what was
+        acknowledged counts as delivered, so call it without events before the first
+        one. When the block is left, what is not acknowledged was not delivered.
+        """
+        self._listener.stream.acknowledge(*events)
+
+    def interrupt(self, reason: str) -> None:
+        """Interrupt the NPC; the last events of the turn are still to come."""
+        self._listener.stream.cancel(reason)
+
     def __aiter__(self) -> Self:
         return self
 
@@ -174,7 +209,12 @@ class Npc:
         return self.config.name
 
     def say(
-        self, text: str, *, speaker: str = "player", tier: Tier | None = None
+        self,
+        text: str,
+        *,
+        speaker: str = "player",
+        tier: Tier | None = None,
+        id: str = "",  # noqa: A002
     ) -> Turn:
         """Say something to the NPC; enter the turn to hear the answer.
 
@@ -184,24 +224,37 @@ class Npc:
             interrupts the turn; other speakers' utterances wait.
           tier: the DM's choice of the tier for this utterance. It does not lift the
             NPC's own ceiling.
+          id: an id of the caller's for the utterance, which is kept with its turn
+            (`SessionHold.said`).
         """
-        check_text(text=text, speaker=speaker)
+        check_text(text=text, speaker=speaker, id=id)
         check_tier(tier)
-        return self._turn(text, speaker, tier=tier)
+        return self._turn(text, speaker, tier=tier, id=id)
 
-    def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
+    def speak_as(
+        self,
+        text: str,
+        *,
+        speaker: str = "DM",
+        id: str = "",  # noqa: A002
+    ) -> Turn:
         """Say ``text`` as the NPC: these words literally, without model and tools.
 
         What the NPC was saying itself is interrupted. It remembers the words as its
         own.
         """
-        check_text(text=text, speaker=speaker)
-        return self._turn("", speaker, script=text)
+        check_text(text=text, speaker=speaker, id=id)
+        return self._turn("", speaker, script=text, id=id)
 
-    def greet(self, *, speaker: str = "player") -> Turn:
+    def greet(
+        self,
+        *,
+        speaker: str = "player",
+        id: str = "",  # noqa: A002
+    ) -> Turn:
         """Have the NPC say its greeting, if it has one and no turn came before."""
-        check_text(speaker=speaker)
-        return self._turn("", speaker, greets=True)
+        check_text(speaker=speaker, id=id)
+        return self._turn("", speaker, greets=True, id=id)
 
     def _turn(self, text: str, speaker: str, **more: Any) -> Turn:
         listener = Listener()

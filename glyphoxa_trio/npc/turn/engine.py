@@ -8,6 +8,7 @@ between turns does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import attrs
 
@@ -21,6 +22,7 @@ from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tracing import here
 
 
 class MicrophoneTaken(GlyphoxaError):
@@ -46,6 +48,7 @@ class Microphone:
     interrupted: Callable[[], None] = _nobody
     gone: Callable[[], None] = _nobody
     live: RealtimeConversation | None = attrs.field(default=None, init=False)
+    context: Any = attrs.field(factory=here, init=False)  # the speaker's trace
 
     def reaches(self, live: RealtimeConversation) -> None:
         """Send the audio to this conversation."""

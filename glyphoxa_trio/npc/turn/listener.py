@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import attrs
 
@@ -13,6 +14,7 @@ from glyphoxa_trio.actors import Stream
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.s2s import Interaction
+from glyphoxa_trio.tracing import here
 
 
 @attrs.define(eq=False)
@@ -23,15 +25,18 @@ class Listener:
     is set when the turn has ended and is remembered. Once the turn was accepted, the
     listener knows its ``number`` and what was heard of it, and its ``interaction`` if a
     speech-to-speech model answers. ``present``: the NPCs that hear the turn in a scene.
+    ``context``: the trace of the speaker, which the turn belongs to.
     """
 
     stream: Stream[TurnEvent] = attrs.field(factory=Stream)
+    context: Any = attrs.field(factory=here)
     ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     number: int = attrs.field(default=0, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
     present: tuple[str, ...] = attrs.field(default=(), init=False)
     _exchange: Exchange | None = attrs.field(default=None, init=False)
     _played: float | None = attrs.field(default=None, init=False)
+    _words: tuple[str, bool] | None = attrs.field(default=None, init=False)
     _report: Callable[[float], None] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -45,6 +50,9 @@ class Listener:
         self._exchange = exchange
         if self._played is not None:
             exchange.played(self._played)
+        if self._words is not None:
+            text, over = self._words
+            exchange.heard_words(text, over=over)
 
     def is_among(self, npcs: tuple[str, ...]) -> None:
         """Record which NPCs of a scene hear the turn, beside the one that answers."""
@@ -76,6 +84,12 @@ class Listener:
         self._played = seconds
         if self._exchange is not None:
             self._exchange.played(seconds)
+
+    def heard_words(self, text: str, *, over: bool) -> None:
+        """Report the beginning of the answer that was heard, spoken by others."""
+        self._words = text, over
+        if self._exchange is not None:
+            self._exchange.heard_words(text, over=over)
 
     @property
     def text(self) -> str:

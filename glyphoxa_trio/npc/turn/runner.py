@@ -29,6 +29,7 @@ from glyphoxa_trio.npc.events import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
+from glyphoxa_trio.npc.spans import turn_ended, turn_span
 from glyphoxa_trio.npc.speaking import voice_of
 from glyphoxa_trio.npc.turn.engine import TurnEngine
 from glyphoxa_trio.npc.turn.memory import NpcMemory
@@ -40,6 +41,7 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tracing import Span, within
 
 from .output import TurnOutput
 from .state import TurnState, timings_of
@@ -112,6 +114,13 @@ class TurnRunner:
 
         Raises nothing unless it is cancelled; the last event is delivered even then.
         """
+        number, scripted = utterance.number, utterance.scripted
+        with within(utterance.listener.context):
+            with turn_span(self._memory.id, number, scripted=scripted) as span:
+                await self._run(utterance, span)
+
+    async def _run(self, utterance: Utterance, span: Span) -> None:
+        accepted = trio.current_time()
         began: float | None = None
         turn: TurnState | None = None
         end, error = TurnEnd.INTERRUPTED, ""
@@ -153,18 +162,19 @@ class TurnRunner:
             exchange, begun = utterance.exchange, utterance.begins.is_set()
             added = self._memory.add(exchange, beside=not begun)
             now = trio.current_time()
-            output.post(
-                TurnDone(
-                    **output.of,
-                    end=end,
-                    text=exchange.written,
-                    outcomes=exchange.outcomes,
-                    timings=timings_of(turn, now if began is None else began, now),
-                    rounds=0 if end is TurnEnd.SHED else len(exchange.rounds),
-                    tier=None if turn is None else turn.tier,
-                    error=error,
-                )
+            began = now if began is None else began
+            done = TurnDone(
+                **output.of,
+                end=end,
+                text=exchange.written,
+                outcomes=exchange.outcomes,
+                timings=timings_of(turn, began, now),
+                rounds=0 if end is TurnEnd.SHED else len(exchange.rounds),
+                tier=None if turn is None else turn.tier,
+                error=error,
             )
+            output.post(done)
+            turn_ended(span, done, queued=began - accepted)
             if utterance.interaction is not None:
                 told = partial(_words_come_late, output)
                 utterance.interaction.tell_words(told)
@@ -305,7 +315,7 @@ class TurnRunner:
 
     async def _foresee(self, text: str, speaker: str) -> SpeculatedRequest:
         """Return the first request of a turn with these words. Changes nothing."""
-        settings, memory = self.settings, self._memory
+        settings, memory, log = self.settings, self._memory, self._services.log
         tier, _ = await self.tiers.tier_of(text, settings, commit=False)
         exchange = Exchange(speaker, text, late=tuple(memory.late))
         if (known := await self._gather(exchange, 0)) is not None:
@@ -318,6 +328,7 @@ class TurnRunner:
             self._services.host,
             tier=tier,
             exchange=exchange,
+            epoch=0 if log is None else log.epoch(memory.id.session),
         )
 
     async def _approve(

@@ -70,8 +70,12 @@ def foresee(
     *,
     tier: Tier,
     exchange: Exchange,
+    epoch: int = 0,
 ) -> SpeculatedRequest:
-    """Return the first round of the turn that would begin now, without side effects."""
+    """Return the first round of the turn that would begin now, without side effects.
+
+    ``epoch``: of the session's claim; 0 without one.
+    """
     grant, config = settings.grant, settings.turn
     budget = host.settings.limits.ceiling(tier)
     view = visible_tools(
@@ -91,6 +95,7 @@ def foresee(
         npc=memory.id.npc,
         session=memory.id.session.id,
         tenant=memory.id.session.tenant,
+        epoch=epoch,
         max_calls=config.max_calls,
         showing=view,
     )

@@ -46,6 +46,8 @@ class ToolRound:
     tier: Callable[[], Tier]
     last: bool = False
     _approved: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    _may_write: bool = attrs.field(default=True, init=False)
+    _epoch: int = attrs.field(default=0, init=False)
     _awaiting: Awaiting | None = attrs.field(default=None, init=False)
     _ended: list[int] = attrs.field(factory=list, init=False)
     _budget: float = attrs.field(default=0.0, init=False)
@@ -61,6 +63,9 @@ class ToolRound:
         await self._approve()
         begun = trio.current_time()
         self._budget = clock.remaining(begun)
+        if (log := turn.output.log) is not None:
+            # Before the effects are logged: a claim made later is not this call's.
+            self._epoch = log.epoch(turn.output.id.session)
         if turn.fillers is not None and not self.last:
             self._awaiting = turn.fillers.awaiting(
                 self._possible, self.showing.shown, self.tier(), self._budget
@@ -84,12 +89,18 @@ class ToolRound:
         output = self.turn.output
         if output.log is None or self.last:
             return
-        keys = {
-            x.exposed: x.key for x in self.showing.shown if x.definition.side_effects
+        keys = {  # a model may call a tool by its key as well
+            name: x.key
+            for x in self.showing.shown
+            if x.definition.side_effects
+            for name in (x.exposed, x.key)
         }
         calls = [(x, keys[x.name]) for x in self._possible if x.name in keys]
         if calls:
-            await output.log.effects_begin(output.id, output.turn, calls)
+            said = output.utterance.id
+            self._may_write = await output.log.effects_begin(
+                output.id, output.turn, calls, said
+            )
 
     async def tell(self) -> None:
         """Deliver the summary of the fan-out."""
@@ -127,10 +138,12 @@ class ToolRound:
             npc=turn.output.id.npc,
             session=turn.output.id.session.id,
             tenant=turn.output.id.session.tenant,
+            epoch=self._epoch,
             max_calls=0 if self.last else turn.config.max_calls,
             unknown_effects=turn.unknown_effects,
             pending=turn.memory.pending,
             approved=self._approved,
+            may_write=self._may_write,
             showing=self.showing,
             ahead=None if speculation is None else speculation.ahead,
             on_start=self._started,

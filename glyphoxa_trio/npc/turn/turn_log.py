@@ -8,7 +8,7 @@ from typing import Protocol
 import attrs
 
 from glyphoxa_trio.npc.conversation import Exchange
-from glyphoxa_trio.npc.identity import NpcId
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.snapshot import NpcSnapshot
 from glyphoxa_trio.tools.outcome import ToolCall
@@ -45,10 +45,23 @@ class TurnLog(Protocol):
     def overheard(self, npc: NpcId, line: Overheard) -> None:
         """Keep words that this NPC overheard outside of a turn. As `ended`."""
 
+    def changed(self, session: SessionKey) -> None:
+        """Keep a session in which something was changed outside of a turn: a scene, a
+        ceiling, who is muted. As `ended`."""
+
+    def epoch(self, session: SessionKey) -> int:
+        """Return the epoch of a session's last claim here; 0 if it had none."""
+
     async def effects_begin(
-        self, npc: NpcId, turn: int, calls: Sequence[tuple[ToolCall, str]]
-    ) -> None:
+        self,
+        npc: NpcId,
+        turn: int,
+        calls: Sequence[tuple[ToolCall, str]],
+        utterance: str,
+    ) -> bool:
         """Keep that calls with side effects begin now, each with its tool's key.
 
-        Returns within a tenth of a second, whether they could be kept or not.
+        ``utterance`` is the id of what the turn answers; "" if it has none. Returns
+        within a tenth of a second; False if they must not begin, since they could not
+        be kept.
         """

@@ -41,7 +41,7 @@ class Utterance:
     With a ``script``, or if it ``greets``, nothing was said to the NPC: it says the
     script or its greeting literally, without a model. ``waiting``: the players who wait
     in the scene beside those who wait for this NPC. ``interaction``: it was spoken to a
-    model that hears.
+    model that hears. ``id``: the caller's own, which is kept with the turn.
 
     ``begins`` is set when the turn begins. ``shed``: why the utterance is turned away
     instead of being answered; ``shed_for``: the reason as a value.
@@ -55,6 +55,7 @@ class Utterance:
     waiting: int = 0
     interaction: Interaction | None = None
     listener: Listener = attrs.field(factory=Listener)
+    id: str = ""
     exchange: Exchange = attrs.field(init=False)
     begins: trio.Event = attrs.field(factory=trio.Event, init=False)
     shed: str = attrs.field(default="", init=False)
@@ -63,7 +64,9 @@ class Utterance:
     _end: _End = attrs.field(factory=_End, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.exchange = Exchange(self.speaker, self.text, asked=not self.scripted)
+        self.exchange = Exchange(
+            self.speaker, self.text, asked=not self.scripted, utterance=self.id
+        )
 
     def accepted(self, number: int) -> None:
         """Record that the session has accepted the utterance, as turn ``number``."""

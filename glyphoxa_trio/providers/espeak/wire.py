@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from glyphoxa_trio.providers.speech import VoiceStyle
+from glyphoxa_trio.providers.wording import replaced
 
 DEFAULT_VOICE: Final = "en"
 _WORDS_PER_MINUTE: Final = 175  # the program's default
@@ -38,18 +39,3 @@ def said(text: str, pronunciation: Mapping[str, str]) -> bytes:
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = re.sub(r"\[(?=\[)", "[ ", text)
     return replaced(text, pronunciation).encode(errors="replace")
-
-
-def replaced(text: str, pronunciation: Mapping[str, str]) -> str:
-    """Replace whole words, in any case, the longest first; nothing twice."""
-    known = {word.casefold(): said for word, said in pronunciation.items() if word}
-    if not known:
-        return text
-    longest_first = sorted(known, key=len, reverse=True)
-    words = "|".join(re.escape(word) for word in longest_first)
-    return re.sub(
-        rf"(?<!\w)(?:{words})(?!\w)",
-        lambda found: known.get(found[0].casefold(), found[0]),
-        text,
-        flags=re.IGNORECASE,
-    )

@@ -10,7 +10,7 @@ import attrs
 
 from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
-from glyphoxa_trio.providers.s2s import Capabilities, Setup
+from glyphoxa_trio.providers.s2s import Capabilities, Command, Event, Setup
 from glyphoxa_trio.secret import Secret
 
 from .options import SessionOptions
@@ -93,7 +93,9 @@ class GeminiLive:
             path += "/ws/" + service.format(version=self.version, method=_METHOD)
         return parts._replace(scheme=scheme, path=path).geturl()
 
-    def connect(self, setup: Setup) -> AbstractAsyncContextManager[LiveSocket]:
+    def connect(
+        self, setup: Setup
+    ) -> AbstractAsyncContextManager[LiveSocket[Command, Event]]:
         """Open a socket; see `S2S.connect`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The WebSocket under every speech-to-speech model: one link for all vendors' wires.
+"""The WebSocket under every model that hears or speaks live: one link for all wires.
 
 `open_live_socket` runs a `Wire` (`providers.live_wire`) over trio-websocket; `outbox`
 orders the frames, `dialling` opens the socket, `failures` converts the errors.

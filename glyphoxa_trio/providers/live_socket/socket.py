@@ -1,4 +1,4 @@
-"""An open socket to a speech-to-speech model, with any vendor's wire.
+"""An open socket to a model that hears or speaks, with any vendor's wire.
 
     async with open_live_socket(wire, url=url, headers=headers) as link:
         link.send(SendText(Line("user", "Who is there?")))
@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import attrs
 import h11
@@ -30,14 +30,14 @@ import trio
 from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.providers.live_wire import VendorWire
 from glyphoxa_trio.providers.llm import ErrorKind
-from glyphoxa_trio.providers.s2s import Command, Event, LinkClosed, LinkStatistics
+from glyphoxa_trio.providers.s2s import LinkClosed, LinkStatistics
 from glyphoxa_trio.secret import Secret
 
 from .dialling import Address, Dial, Headers, dial, dialled, rejected, upgrade
 from .failures import on_close, on_closed
 from .outbox import FrameOutbox, TooMuchControl
 
-OPEN_TIMEOUT: Final = 15.0  # seconds for connection, TLS and upgrade together
+OPEN_TIMEOUT: Final = 15.0  # seconds
 SETUP_TIMEOUT: Final = 15.0  # seconds from there to `Ready`
 PING_EVERY: Final = 20.0  # seconds
 PING_PATIENCE: Final = 10.0  # seconds for the answer
@@ -45,31 +45,38 @@ CLOSE_GRACE: Final = 0.8  # seconds for the closing handshake
 # Bytes of messages whose events were not received.
 MAX_WAITING: Final = 32 * 1024 * 1024
 
+C = TypeVar("C")
+E = TypeVar("E")
+
 
 @asynccontextmanager
 async def open_live_socket(
-    wire: VendorWire,
+    wire: VendorWire[C, E],
     *,
     url: str,
     headers: Headers = (),
     secret: Secret | None = None,
     dial: Dial = dial,
-) -> AsyncIterator[LiveSocket]:
+    opening: float = OPEN_TIMEOUT,
+    grace: float = CLOSE_GRACE,
+) -> AsyncIterator[LiveSocket[C, E]]:
     """Open a socket at ``url`` (ws or wss) and run ``wire`` over it.
 
-    Leaving closes the socket, within a second whatever the server does. Frames that
+    Leaving closes the socket, within ``grace`` whatever the server does. Frames that
     wait are not sent any more.
 
     Args:
       headers: of the upgrade; they are never shown.
       secret: removed from the server's words that are quoted.
       dial: opens the connection.
+      opening: seconds for connection, TLS and upgrade together.
+      grace: seconds for the closing handshake.
 
     Raises:
-      LinkClosed: if it cannot be opened within `OPEN_TIMEOUT`.
+      LinkClosed: if it cannot be opened within ``opening``.
       ValueError: for an address that is not one of a WebSocket.
     """
-    link = LiveSocket(wire, secret)
+    link = LiveSocket(wire, secret, opening, grace)
     address = Address.of(url)
     with lone_errors():
         async with trio.open_nursery() as nursery:
@@ -81,15 +88,17 @@ async def open_live_socket(
 
 
 @attrs.define(eq=False, repr=False)
-class LiveSocket:
+class LiveSocket(Generic[C, E]):
     """A `Link` over trio-websocket. See the module's docstring."""
 
-    _wire: VendorWire
+    _wire: VendorWire[C, E]
     _secret: Secret | None = attrs.field(default=None)
+    _opening: float = attrs.field(default=OPEN_TIMEOUT)
+    _grace: float = attrs.field(default=CLOSE_GRACE)
     _socket: WebSocketConnection | None = attrs.field(default=None, init=False)
     _outbox: FrameOutbox = attrs.field(factory=FrameOutbox, init=False)
     # Each with the size of its message, if it is the first event of it.
-    _events: deque[tuple[Event, int]] = attrs.field(factory=deque, init=False)
+    _events: deque[tuple[E, int]] = attrs.field(factory=deque, init=False)
     _waiting: int = attrs.field(default=0, init=False)
     _reader: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
@@ -104,7 +113,7 @@ class LiveSocket:
     _sent: int = attrs.field(default=0, init=False)
     _received: int = attrs.field(default=0, init=False)
 
-    def send(self, command: Command) -> None:
+    def send(self, command: C) -> None:
         """Send a command without waiting; see `Link.send`.
 
         Raises:
@@ -114,7 +123,7 @@ class LiveSocket:
             self._wire.send(command, trio.current_time())
             self._after(setup=False)
 
-    async def receive(self) -> Event:
+    async def receive(self) -> E:
         """Return the next event, in order. If cancelled, none is lost.
 
         Raises:
@@ -157,7 +166,7 @@ class LiveSocket:
         try:
             with lone_errors(), self._scope:
                 async with trio.open_nursery() as carrier:
-                    until = trio.current_time() + OPEN_TIMEOUT
+                    until = trio.current_time() + self._opening
                     stream = await dialled(dial, address, until)
                     self._socket = await upgrade(
                         carrier, stream, address, headers, self._secret, until
@@ -187,8 +196,8 @@ class LiveSocket:
                 await trio.aclose_forcefully(stream)
 
     async def _leave(self) -> None:
-        """Perform the closing handshake within `CLOSE_GRACE`, and stop everything."""
-        with trio.move_on_after(CLOSE_GRACE, shield=True):
+        """Perform the closing handshake within its time, and stop everything."""
+        with trio.move_on_after(self._grace, shield=True):
             if self._end is None and self._socket is not None:
                 self._leaving = True
                 self._outbox.close()
@@ -265,7 +274,7 @@ class LiveSocket:
                 return
             self._step(partial(self._wire.wake, now), 0)
 
-    def _step(self, step: Callable[[], list[Event]], size: int) -> None:
+    def _step(self, step: Callable[[], list[E]], size: int) -> None:
         """Run one step of the wire, and queue its events for `receive`."""
         try:
             events = step()

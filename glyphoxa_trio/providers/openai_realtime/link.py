@@ -10,7 +10,7 @@ import attrs
 
 from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
-from glyphoxa_trio.providers.s2s import Calling, Capabilities, Setup
+from glyphoxa_trio.providers.s2s import Calling, Capabilities, Command, Event, Setup
 from glyphoxa_trio.secret import Secret
 
 from .encoding import MAX_RESULT, MAX_TOOLS
@@ -92,7 +92,9 @@ class OpenAIRealtime:
             output_rate=self.options.rate,
         )
 
-    def connect(self, setup: Setup) -> AbstractAsyncContextManager[LiveSocket]:
+    def connect(
+        self, setup: Setup
+    ) -> AbstractAsyncContextManager[LiveSocket[Command, Event]]:
         """Open a socket; see `S2S.connect`.
 
         Raises:

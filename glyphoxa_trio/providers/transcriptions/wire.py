@@ -13,12 +13,6 @@ from glyphoxa_trio.providers.wav import wav
 from glyphoxa_trio.secret import Secret
 
 MAX_ANSWER: Final = 64 * 1024  # bytes; an utterance of half a minute has a thousand
-# After one of these errors the next utterance would fail as well.
-_FOR_EVER: Final = frozenset({ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND})
-
-
-class Hopeless(SpeechError):
-    """The server cannot recognize anything: a key, model or address is wrong."""
 
 
 def fields(model: str, *, language: str | None, prompt: str) -> dict[str, str]:
@@ -45,18 +39,17 @@ def text_of(
     """Return the words of a response.
 
     Raises:
-      Hopeless: if every later request would fail as well.
-      SpeechError: for this utterance.
+      SpeechError: if it has none.
     """
     answer = body.decode("utf-8", "replace")
     if status != 200:
         error = status_error(status, headers, answer, secret)
-        failure = Hopeless if error.kind in _FOR_EVER else SpeechError
-        raise failure(error.detail)
+        raise SpeechError(error.detail, error.kind)
     try:
         text = json.loads(answer)["text"] if len(body) <= MAX_ANSWER else None
     except (ValueError, LookupError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
-        raise SpeechError(f"not a transcript: {excerpt(answer, secret)}")
+        words = f"not a transcript: {excerpt(answer, secret)}"
+        raise SpeechError(words, ErrorKind.MALFORMED)
     return text.strip()

@@ -22,4 +22,5 @@ SHELF: Final[Mapping[str, str]] = {
     "web": "search the web, and read its pages",
     "atis": "the weather of an aerodrome, as a tower says it",
     "campaign": "a game over many evenings: participants, actors, sessions",
+    "npc": "the NPCs of a configuration, to speak with",
 }

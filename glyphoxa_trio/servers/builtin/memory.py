@@ -13,7 +13,7 @@ import attrs
 
 from glyphoxa_trio.builtin import memory
 from glyphoxa_trio.memory.contract import Memory
-from glyphoxa_trio.memory.opening import POSTGRES, exists, open_memory
+from glyphoxa_trio.memory.opening import exists, not_a_place, open_memory
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.tools.definition import Tool
@@ -104,8 +104,8 @@ def _place(options: argparse.Namespace) -> str:
     place = (options.store or os.environ.get(STORE, "")).strip()
     if not place:
         raise ValueError(f"which memory? Give --store FILE, or set {STORE}")
-    if "://" in place and not place.startswith(POSTGRES):
-        raise ValueError("--store: an address begins with postgresql://")
+    if why := not_a_place(place):
+        raise ValueError(f"--store: {why}")
     if not options.allow_remember and not exists(place):
         raise ValueError(f"{place}: there is no such file")
     return place

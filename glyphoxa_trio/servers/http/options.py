@@ -26,7 +26,10 @@ TOKEN_VARIABLE: Final = "GLYPHOXA_SERVE_TOKEN"
 
 @attrs.frozen(kw_only=True)
 class HttpOptions:
-    """The address, certificate, access rules and limits of a server over HTTP."""
+    """The address, certificate, access rules and limits of a server over HTTP.
+
+    ``option`` names the address in messages: the option that it was given with.
+    """
 
     host: str
     port: int
@@ -35,6 +38,7 @@ class HttpOptions:
     limits: Limits = attrs.field(factory=Limits)
     certificate: Path | None = None
     key: Path | None = None
+    option: str = "--http-addr"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -151,15 +155,15 @@ def http_options(
         )
     if (options.tls_cert is None) != (options.tls_key is None):
         raise ValueError("--tls-cert and --tls-key: one needs the other")
-    named = {_host_name(name) for name in options.allow_host or ()}
+    named = {host_name(name) for name in options.allow_host or ()}
     own = LOCAL_HOSTS if local else frozenset()
     return HttpOptions(
         host=host,
         port=port,
         remote=not local,
         access=Access(
-            hosts=own | named | {_bracketed(host).lower()},
-            origins=frozenset(_origin(item) for item in options.allow_origin or ()),
+            hosts=own | named | {bracketed(host).lower()},
+            origins=frozenset(origin_name(item) for item in options.allow_origin or ()),
             tokens=tokens,
             local=local,
         ),
@@ -169,13 +173,13 @@ def http_options(
     )
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str, option: str = "--http-addr") -> tuple[str, int]:
     """Split ``host:port`` or ``[::1]:port``; no host means every address.
 
     Raises:
-      ValueError: if it is neither; the message names the option.
+      ValueError: if it is neither; the message names the ``option``.
     """
-    wrong = ValueError(f"--http-addr {text[:100]!r}: write HOST:PORT or [ADDRESS]:PORT")
+    wrong = ValueError(f"{option} {text[:100]!r}: write HOST:PORT or [ADDRESS]:PORT")
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -238,17 +242,17 @@ def _tokens(file: Path | None, environment: Mapping[str, str]) -> tuple[Secret, 
     return tuple(Secret(token) for token in found)
 
 
-def _bracketed(host: str) -> str:
+def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _host_name(name: str) -> str:
+def host_name(name: str) -> str:
     if not name or "/" in name or name.rpartition(":")[2].isdigit():
         raise ValueError(f"--allow-host {name!r}: a name, without scheme and port")
     return name.lower()
 
 
-def _origin(text: str) -> str:
+def origin_name(text: str) -> str:
     scheme, mark, rest = text.partition("://")
     if scheme not in ("http", "https") or not mark or not rest or "/" in rest:
         raise ValueError(f"--allow-origin {text!r}: write https://NAME or with :PORT")

@@ -31,7 +31,11 @@ from ..http.options import add_options, http_options, refuse_options
 from ..log import Stderr
 
 USAGE: Final = 2  # the exit status for what cannot be served as it was asked for
-_END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
+# Seconds, for what does not let itself be cancelled; and where there is a runtime,
+# whose own servers may take two seconds to end, and its memory two more.
+_END_AFTER: Final = 2.0
+_END_RUNTIME_AFTER: Final = 6.0
+_PROCESSES: Final = "glyphoxa_trio.mcp.process"
 
 
 class Served(Protocol):
@@ -119,7 +123,9 @@ class _Parser(argparse.ArgumentParser):
         from rich.text import Text
 
         console = Console(file=file, highlight=False)
-        console.print(f"\n Usage: {self.prog} [OPTIONS]\n", markup=False)
+        words = [str(x.metavar) for x in self._actions if not x.option_strings]
+        usage = " ".join([self.prog, *words, "[OPTIONS]"])
+        console.print(f"\n Usage: {usage}\n", markup=False)
         if self.description:
             console.print(f" {self.description}\n", markup=False)
         for group in self._action_groups:
@@ -131,7 +137,9 @@ class _Parser(argparse.ArgumentParser):
                 if option.help is not argparse.SUPPRESS:
                     kind = "" if option.nargs == 0 else self._kind(option)
                     told = (option.help or "") % vars(option)
-                    table.add_row(*map(Text, (option.option_strings[-1], kind, told)))
+                    names = option.option_strings or [kind]
+                    kind = kind if option.option_strings else ""
+                    table.add_row(*map(Text, (names[-1], kind, told)))
             if table.row_count:
                 title = (group.title or "").capitalize()
                 panel = Panel(table, title=title, title_align="left", box=ROUNDED)
@@ -259,9 +267,16 @@ def _usage() -> Generator[None]:
 def _end_for_sure(status: int) -> None:
     """End the process in some seconds, even if a handler resists: trio cannot end one
     that shields itself, and the client has left."""
-    timer = threading.Timer(_END_AFTER, os._exit, (status,))
+    after = _END_RUNTIME_AFTER if _PROCESSES in sys.modules else _END_AFTER
+    timer = threading.Timer(after, _end_now, (status,))
     timer.daemon = True
     timer.start()
+
+
+def _end_now(status: int) -> None:
+    if (processes := sys.modules.get(_PROCESSES)) is not None:
+        processes.kill_all()  # not all of them end with their stdin
+    os._exit(status)
 
 
 def _version() -> str:

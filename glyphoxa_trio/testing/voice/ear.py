@@ -75,6 +75,15 @@ class ReceivedAudio:
         """The milliseconds of audio since the last utterance."""
         return (self._size - self._start) / self._at(1)
 
+    @property
+    def quiet_ms(self) -> int:
+        """The milliseconds of quiet up to now, in which speech may go on."""
+        return self._quiet * FRAME_MS
+
+    def since(self, ms: int) -> bytes:
+        """Return the audio that came after so many milliseconds."""
+        return bytes(self.audio[max(0, self._at(ms) - self._gone) :])
+
     def begin(self, ms: int) -> None:
         """Begin an utterance here, or where the last one ended if that is later."""
         self._start = max(self._start, min(self._at(ms), self._size))

@@ -15,7 +15,7 @@ import trio
 from glyphoxa_trio.actors import Signal
 
 from .gate import ClosableStream
-from .steps import Close, Drop, Freeze, On, ResponseStep
+from .steps import Close, Drop, Freeze, On, ResponseStep, Send
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
 _AHEAD: Final = 64  # messages in the queue before a response waits
@@ -38,6 +38,7 @@ class Habits:
       merge: returns two messages as one frame, or None if they must be two; None never
         merges.
       binary: whether frames are binary.
+      media: whether binary frames of the client are audio, which is handled as it is.
       records: whether messages and audio are kept; without, a socket may live for
         hours.
     """
@@ -47,6 +48,7 @@ class Habits:
     beside: Mapping[str, Any] = attrs.field(factory=dict)
     merge: Callable[[Message, Message], Message | None] | None = None
     binary: bool = False
+    media: bool = False
     records: bool = True
 
 
@@ -104,6 +106,20 @@ class SocketWriter:
         self._waiting.append(how)
         self._more.set()
 
+    def carry_out(self, step: ResponseStep) -> None:
+        """Carry out a step that concerns the socket alone.
+
+        Raises:
+          ValueError: it concerns more than that.
+        """
+        match step:
+            case Send(message):
+                self.emit(dict(message))
+            case Close() | Drop() | Freeze():
+                self.end(step)
+            case _:
+                raise ValueError(f"{step} cannot happen to this socket")
+
     async def drained(self) -> None:
         """Return once the client has read all but a few of the messages."""
         await trio.lowlevel.checkpoint()
@@ -126,7 +142,8 @@ class SocketWriter:
                     data = await self._socket.get_message()
                     if self.ending:
                         continue  # the socket is about to close, so input is ignored
-                    message = _parsed(data)
+                    media = self.habits.media and isinstance(data, bytes)
+                    message = data if media else _parsed(data)
                     if isinstance(message, dict) and self.habits.records:
                         self.received.append(message)
                     handle(message)

@@ -162,6 +162,8 @@ async def beside(
         assert took < ends + SLACK
     with trio.fail_after(SLACK):  # what was killed may still be dying
         await table.until(lambda: not marked(mark))
+    with trio.move_on_after(SLACK):  # a thread may be in the middle of something
+        await table.until(lambda: _descriptors() == descriptors)
     assert _descriptors() == descriptors
     assert _tasks() == tasks
 

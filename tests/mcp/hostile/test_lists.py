@@ -76,7 +76,7 @@ async def test_names_that_are_none_cost_only_themselves() -> None:
 
 @pytest.mark.parametrize("kind", ["list", "result"])
 async def test_a_list_that_is_none_is_a_failed_start(kind: str) -> None:
-    options: dict[str, Any] = {"kind": kind, "start_timeout": 0.5, "restart": ONCE}
+    options: dict[str, Any] = {"kind": kind, "start_timeout": 2.0, "restart": ONCE}
     async with beside("lists_nonsense", **options) as table:
         await table.until(lambda: table.row().state is FAILED)
         assert table.warnings[0].startswith("no list of tools")

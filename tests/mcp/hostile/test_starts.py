@@ -11,6 +11,7 @@ from glyphoxa_trio.tools.outcome import Status
 from .support import FAILED, ONCE, READY, RESTARTING, beside, restarts
 
 SOON = 8.0  # seconds; a start that keeps to its limit takes one, on a busy machine two
+BUSY = 2.0  # seconds in which Python itself has started, on a busy machine
 
 
 async def test_a_server_that_never_initializes_fails_within_its_start_timeout() -> None:
@@ -78,17 +79,17 @@ async def test_a_server_of_another_protocol_version_is_refused_by_that_name() ->
 async def test_a_handshake_that_is_none_is_shown_to_the_operator(
     kind: str, why: str
 ) -> None:
-    options: dict[str, Any] = {"kind": kind, "start_timeout": 0.3, "restart": ONCE}
+    options: dict[str, Any] = {"kind": kind, "start_timeout": BUSY, "restart": ONCE}
     async with beside("initializes_wrongly", **options) as table:
         await table.until(lambda: table.row().state is FAILED)
         assert why in table.warnings[0]
 
 
 async def test_a_server_that_never_lists_fails_within_its_start_timeout() -> None:
-    async with beside("never_lists", start_timeout=0.3, restart=ONCE) as table:
+    async with beside("never_lists", start_timeout=BUSY, restart=ONCE) as table:
         await table.until(lambda: table.row().state is FAILED)
         assert table.opened_in < SOON
-        assert table.warnings[0] == "no list of tools within 300 ms"
+        assert table.warnings[0] == "no list of tools within 2000 ms"
 
 
 async def test_a_server_that_is_stopped_before_it_starts_fails_in_time() -> None:

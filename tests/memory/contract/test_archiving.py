@@ -37,7 +37,8 @@ async def fill(memory: Memory, key: CampaignKey, session: str) -> None:
         said = [
             Line(text="An ale, Böb!", speaker="Ann", player="p1", to="Bo",
                  reach=BO, corrected="An ale, Bob!", seconds=1.5, evening=evening.id),
-            Line(text="Here.", speaker="Bo", reach=EVERYONE, evening=evening.id),
+            Line(text="Here.", speaker="Bo", to="Ann", reach=EVERYONE,
+                 evening=evening.id, answers=("p1", "p2")),
         ]  # fmt: skip
         last = await memory.journal.append(
             claim,
@@ -114,6 +115,43 @@ async def test_an_archive_comes_back_whole(open_store: OpenStore) -> None:
         assert line.line.text == "An ale, Böb!"
         (row,) = await memory.journal.sessions("guild")
         assert row.ended
+
+
+async def test_an_older_archive_does_not_say_whom_a_line_answers(
+    open_store: OpenStore,
+) -> None:
+    key, session = names()
+    async with open_store() as memory:
+        await fill(memory, key, session)
+        data = (await archived(memory, key)).as_json()
+        for line in data["lines"]:
+            del line["answers"]
+        back = archive_of(json.loads(json.dumps(data)), "it")
+        there = CampaignKey(key.campaign, "guild")
+        assert (await restore(memory, there, back)).lines == 4
+        assert (await memory.forget("guild", "p1")).lines == 4
+
+
+async def test_a_crowded_place_leaves_with_all_of_its_relationships(
+    open_store: OpenStore,
+) -> None:
+    key, _ = names()
+    places = [
+        Entity(id=x, kind=EntityKind.LOCATION, name=x)
+        for x in ("a", "b", *(f"x{n}" for n in range(300)))
+    ]
+    edges = [
+        Relationship(source=hub, type="leads_to", target=x.id)
+        for hub in ("a", "b")
+        for x in places
+        if x.id != hub
+    ]
+    async with open_store() as memory:
+        await memory.graph.put(key, entities=places, relationships=edges)
+        archive = await archived(memory, key)
+        order = [(x.source, x.type, x.target) for x in archive.relationships]
+        assert order == sorted((x.source, x.type, x.target) for x in edges)
+        assert archive.as_json().keys() == Archive(campaign="x").as_json().keys()
 
 
 async def test_restoring_twice_adds_nothing(open_store: OpenStore) -> None:

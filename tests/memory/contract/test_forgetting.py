@@ -5,6 +5,8 @@ The last test forgets players in a random history, in a store and in the model o
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,9 +41,15 @@ def said(
     *,
     speaker: str = "Ann",
     evening: str = "",
+    answers: tuple[str, ...] = (),
 ) -> Entry:
     line = Line(
-        text=text, speaker=speaker, player=player, reach=EVERYONE, evening=evening
+        text=text,
+        speaker=speaker,
+        player=player,
+        reach=EVERYONE,
+        evening=evening,
+        answers=answers,
     )
     return Entry(kind=EntryKind.LINE, at=at, line=line)
 
@@ -84,6 +92,46 @@ async def test_all_names_of_a_player_are_forgotten_and_namesakes_are_not(
         assert await found(store, "again") == []
         assert [x.lines for x in await store.journal.sessions()] == [2]
         assert await store.forget("", "p1") == Forgotten()
+
+
+async def test_what_answers_a_player_is_forgotten_with_all_that_is_made_of_it(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        evening = (await store.transcripts.begin_evening(claim, 1.0)).id
+        odd = "p '\"1"  # ids are the host's, and may have anything in them
+        entries = [
+            said(text, "", at, speaker="Bo", evening=evening, answers=answers)
+            for at, (text, answers) in enumerate(
+                [
+                    ("You buried a crown.", (odd,)),
+                    ("She buried a crown, you dug it up.", ("p2", odd)),
+                    ("You dug a crown up.", ("p2",)),
+                    ("What a crown.", ()),
+                ],
+                2,
+            )
+        ]
+        first = await store.journal.append(claim, entries) - 3
+        await store.journal.append(claim, [turn("You buried a crown.")])
+        await store.transcripts.end_evening(BARROW, evening, 9.0)
+        await store.transcripts.set_summary(BARROW, evening, "A crown.", EVERYONE)
+        fact = Fact(text="A crown lies there.", lines=(("table", first),))
+        await store.graph.put(BARROW, facts=[fact])
+        await store.index.pending("m")
+        recent = await store.transcripts.recent(BARROW, GAME_MASTER)
+        assert [x.line.answers for x in recent] == [(odd,), ("p2", odd), ("p2",), ()]
+        answer = await store.transcripts.search(BARROW, GAME_MASTER, "buried you")
+        assert answer.lines[0].line.answers
+        assert await store.forget("", "p") == Forgotten()  # the beginning of an id
+        assert await store.forget("", odd) == Forgotten(
+            lines=2, facts=1, chunks=2, snapshots=1, summaries=1
+        )
+        assert await lines(store) == ["You dug a crown up.", "What a crown."]
+        assert await found(store, "buried") == []
+        assert await store.graph.facts(BARROW, GAME_MASTER) == ()
+        assert (await store.forget("", "p2")).lines == 1
 
 
 async def test_a_player_of_another_tenant_is_left_alone(open_store: OpenStore) -> None:
@@ -175,6 +223,58 @@ async def test_facts_from_a_line_and_claims_of_the_player_are_forgotten(
             await store.graph.identity(BARROW, GAME_MASTER, "p1")
 
 
+async def test_a_name_that_was_only_heard_goes_with_the_last_fact_about_it(
+    open_store: OpenStore,
+) -> None:
+    heard = Provenance(basis=Basis.INFERRED, at=1.0)
+
+    def entity(id_: str, **more: Any) -> Entity:
+        told = {"kind": EntityKind.ITEM, "provenance": heard, **more}
+        return Entity(id=id_, name=id_, **told)
+
+    gone = [entity("crown"), entity("cave")]
+    left = [
+        entity("oak"),  # in another fact as well
+        entity("authored", provenance=Provenance()),
+        entity("summed up", summary="A well."),
+        entity("described", attributes={"depth": 7}),
+        entity("other name", aliases=("the well",)),
+        entity("source"),
+        entity("target"),
+        entity("p2", kind=EntityKind.PLAYER),
+        entity("alone"),  # no fact was about it
+    ]
+    ways = [
+        Relationship(source="source", type="near", target="oak"),
+        Relationship(source="oak", type="near", target="target"),
+    ]
+    async with open_store() as store:
+        line = await store.journal.append(
+            await claimed(store), [said("A crown!", "", 1.0, answers=("p1",))]
+        )
+        about = [x.id for x in (*gone, *left[:-1])]
+        facts = [
+            Fact(text="a", about=about, lines=(("table", line),)),
+            Fact(text="b", about=("cave",), lines=(("table", line),)),
+            Fact(text="c", about=("oak",)),
+        ]
+        for campaign in (BARROW, ELSEWHERE):
+            await store.graph.put(
+                campaign,
+                entities=[*gone, *left],
+                relationships=ways,
+                facts=facts if campaign == BARROW else (),
+            )
+        removed = await store.forget("", "p1")
+        assert attrs.evolve(removed, chunks=0) == Forgotten(
+            lines=1, facts=2, entities=2
+        )
+        found = await store.graph.entities(BARROW, GAME_MASTER, limit=99)
+        assert {x.id for x in found} == {x.id for x in left}
+        other = await store.graph.entities(ELSEWHERE, GAME_MASTER, limit=99)
+        assert len(other) == len(gone) + len(left)
+
+
 async def test_summaries_and_passages_of_their_evenings_are_forgotten(
     open_store: OpenStore,
 ) -> None:
@@ -207,6 +307,28 @@ async def test_summaries_and_passages_of_their_evenings_are_forgotten(
         )
 
 
+async def test_other_processes_learn_whom_to_forget(open_store: OpenStore) -> None:
+    async with open_store() as one, open_store() as other:
+        assert await other.forgotten(after=0) == ()
+        await one.forget("", "p1")  # whose words may be in an open session only
+        await one.forget("guild", "p 'é\"")
+        await one.forget("", "p2", again=True)
+        await one.forget("", "")
+        await one.forget_before(1e9)
+        first, second = await other.forgotten(after=0)
+        assert (first.tenant, second.tenant) == ("", "guild")
+        assert [x for x in ("p1", "p2", "p") if first.is_of(x)] == ["p1"]
+        assert second.is_of("p 'é\"")
+        assert not attrs.evolve(second, tenant="").is_of("p 'é\"")
+        assert "p1" not in repr(first)
+        assert await other.forgotten(after=first.n) == (second,)
+        assert await other.forgotten(after=second.n) == ()
+        assert await one.forgotten(after=0) == ()
+        await other.forget("", "p1")
+        (third,) = await one.forgotten(after=0)
+        assert third.n > second.n
+
+
 async def test_lines_before_a_time_are_forgotten_for_all_tenants(
     open_store: OpenStore,
 ) -> None:
@@ -235,6 +357,7 @@ _SAID = st.lists(
         st.sampled_from(["p1", "p2", ""]),
         st.sampled_from(["dragon", "gold", "dragon gold"]),
         st.booleans(),  # a turn follows
+        st.sampled_from([(), ("p1",), ("p2", "p1")]),  # whom it answers
     ),
     max_size=20,
 )
@@ -247,7 +370,7 @@ _SAID = st.lists(
 )
 def test_every_store_forgets_what_the_model_forgets(
     open_store: OpenStore,
-    told: list[tuple[int, str, str, bool]],
+    told: list[tuple[int, str, str, bool, tuple[str, ...]]],
     whom: str | float,
 ) -> None:
     async def tell(store: Memory, number: int) -> tuple[object, ...]:
@@ -256,8 +379,8 @@ def test_every_store_forgets_what_the_model_forgets(
             key = CampaignKey(f"{campaign}{number}", f"t{number}")
             claims.append(await claimed(store, f"s{session} {number}", key))
         # Those before are old enough to be forgotten, and those after are not.
-        for at, (session, player, text, turns) in enumerate(told):
-            entries = [said(text, player, float(at))]
+        for at, (session, player, text, turns, answers) in enumerate(told):
+            entries = [said(text, player, float(at), answers=answers)]
             entries += [turn(text, float(at))] * turns
             await store.journal.append(claims[session], entries)
         if isinstance(whom, str):

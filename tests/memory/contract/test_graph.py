@@ -327,6 +327,42 @@ CHANGES = st.one_of(
     st.tuples(st.just("reveal entity"), st.sampled_from(IDS)),
     st.tuples(st.just("reveal fact"), st.integers(1, 4)),
 )
+
+
+async def test_a_page_of_relationships_begins_behind_the_last(
+    open_store: OpenStore,
+) -> None:
+    key = fresh()
+    ann, bob, odd = (
+        Entity(id=x, kind=EntityKind.NPC, name=x) for x in ("ann", "Bob", "älf '\"")
+    )
+    hidden = Entity(id="z", kind=EntityKind.NPC, name="z", reach=Reach.of("Bob"))
+    ends = [(x.id, type_, y.id) for x in (ann, bob, odd) for y in (ann, bob, odd)
+            for type_ in ("knows", "Fears", "é") if x is not y]  # fmt: skip
+    edges = [Relationship(source=x, type=t, target=y) for x, t, y in ends]
+    edges += [
+        Relationship(source="ann", type="knows", target="z"),
+        Relationship(source="z", type="knows", target="ann"),
+        Relationship(source="ann", type="a", target="Bob", reach=Reach(secret=True)),
+    ]
+    async with open_store() as store:
+        graph = store.graph
+        await graph.put(key, entities=[ann, bob, odd, hidden], relationships=edges)
+        assert await graph.relationships(fresh(), GAME_MASTER) == ()
+        assert await graph.relationships(key, GAME_MASTER, limit=0) == ()
+        assert len(await graph.relationships(key, GAME_MASTER)) == len(edges)
+        for size in (1, 4, len(ends), 100):
+            found: list[tuple[str, str, str]] = []
+            while page := await graph.relationships(
+                key, Viewer("Ann"), after=found[-1] if found else None, limit=size
+            ):
+                assert len(page) <= size
+                found += [(x.source, x.type, x.target) for x in page]
+            assert found == sorted(ends)
+        behind = "\U0010ffff", "\ud800", "\0"  # no entity has such an id
+        assert await graph.relationships(key, GAME_MASTER, after=behind) == ()
+
+
 # Most is about entities: all of one campaign are there to begin with.
 FIRST = st.lists(ENTITIES, min_size=len(IDS), max_size=len(IDS)).map(
     lambda some: [attrs.evolve(x, id=id_) for x, id_ in zip(some, IDS, strict=True)]
@@ -396,6 +432,16 @@ class Told:
         for viewer in VIEWERS:
             for name in ("", "red", *CALLED):
                 found.append(await graph.entities(key, viewer, name=name))
+            edges = await graph.relationships(key, viewer)
+            pages = await graph.relationships(key, viewer, limit=2)
+            while len(page := pages[-2:]) == 2 and (last := page[-1]):
+                after = last.source, last.type, last.target
+                more = await graph.relationships(key, viewer, after=after, limit=2)
+                pages += more
+                if len(more) < 2:
+                    break
+            assert pages == edges
+            found.append(edges)
             lore = EntityKind.LORE
             found.append(await graph.entities(key, viewer, kind=lore, limit=2))
             for name, depth in itertools.product((*IDS, "Red Wyrm", "annchen"), (1, 3)):

@@ -23,7 +23,7 @@ from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line, SessionRow
 from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere
 from glyphoxa_trio.memory.in_memory import InMemory
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
 from tests.memory.conftest import OpenStore
 
 BARROW = CampaignKey("barrow")
@@ -129,16 +129,21 @@ async def test_a_living_holder_keeps_its_session_and_is_named(
     with pytest.raises(HeldElsewhere) as told:
         await claimed(other)
     assert "table" in str(told.value)
+    held = told.value
+    assert (held.holder, held.epoch) == (store.holder.id, claim.epoch)
     assert store.holder.where in str(told.value)
     assert (await only(other)).holder == store.holder.where
     await store.journal.append(claim, [turn(1)])
 
 
-async def test_a_session_can_be_taken_from_a_living_holder_on_demand(
+async def test_a_session_can_be_taken_from_a_living_holder_in_its_epoch(
     store: Memory, other: Memory
 ) -> None:
     claim = await claimed(store)
-    taken = await other.journal.claim("", "table", BARROW, steal=True)
+    for wrong in (claim.epoch - 1, claim.epoch + 1):
+        with pytest.raises(HeldElsewhere):
+            await other.journal.claim("", "table", BARROW, steal_from=wrong)
+    taken = await other.journal.claim("", "table", BARROW, steal_from=claim.epoch)
     await other.journal.append(taken, [turn(1)])
     with pytest.raises(Fenced):
         await store.journal.append(claim, [turn(2)])
@@ -170,6 +175,33 @@ async def test_a_session_that_was_given_back_is_free(
     assert (await only(other)).holder == ""
     taken = await claimed(other)
     assert await loaded(other, taken) == [turn(1)]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_an_evening_ends_with_the_claim(
+    store: Memory, other: Memory, ended: bool
+) -> None:
+    claim = await claimed(store)
+    transcripts = store.transcripts
+    evenings = [await transcripts.begin_evening(claim, at) for at in (900.0, 950.0)]
+    first, second = (x.id for x in evenings)
+
+    async def ends() -> list[float | None]:
+        found = [
+            await transcripts.evening(BARROW, GAME_MASTER, x) for x in (first, second)
+        ]
+        return [x.ended for x in found]
+
+    assert await ends() == [950.0, None]
+    release = store.journal.release
+    await release(claim, ended=ended, evening=second, at=1000.0)
+    assert (await only(other)).holder == ""
+    assert await ends() == [950.0, 1000.0]
+    await release(claim, evening=second, at=2000.0)  # does nothing
+    again = await claimed(store)
+    await release(again, evening=first, at=2000.0)  # it has ended
+    await release(await claimed(store), evening="nowhere", at=2000.0)
+    assert await ends() == [950.0, 1000.0]
 
 
 async def test_of_a_session_that_has_ended_only_the_lines_are_left(
@@ -306,7 +338,7 @@ STEPS = st.one_of(
         STORES,
         st.sampled_from("ab"),
         st.sampled_from([BARROW, PEAK]),
-        st.booleans(),
+        st.none() | st.integers(1, 4),
     ),
     st.tuples(st.just("append"), CLAIMS, KINDS),
     st.tuples(st.just("load"), CLAIMS),
@@ -331,6 +363,8 @@ class Process:
         """Return what can be compared with the model: a result, or an error's type."""
         try:
             return await getattr(self, step[0])(*step[1:])
+        except HeldElsewhere as error:
+            return type(error), error.epoch
         except GlyphoxaError as error:
             return type(error)
 
@@ -345,11 +379,11 @@ class Process:
         await self.opened.pop(at).__aexit__(None, None, None)
 
     async def claim(
-        self, at: int, session: str, campaign: CampaignKey, steal: bool
+        self, at: int, session: str, campaign: CampaignKey, steal_from: int | None
     ) -> Claim:
         key = attrs.evolve(campaign, tenant=self.tenant)
         claim = await self.stores[at].journal.claim(
-            self.tenant, session, key, steal=steal
+            self.tenant, session, key, steal_from=steal_from
         )
         self.claims.append((at, claim))
         return claim

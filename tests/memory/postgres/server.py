@@ -136,6 +136,12 @@ def _programs() -> Path | None:
     return installed[-1].parent if installed else None
 
 
+def is_there() -> bool:
+    """Return True if there is a server to use, or programs to start one."""
+    named = os.environ.get(VARIABLE, "")
+    return named not in ("", "required") or _programs() is not None
+
+
 def _reachable(programs: Path, folder: Path) -> Path:
     """Return programs that another user may run: a copy, if they are hidden."""
     try:
@@ -173,6 +179,25 @@ def a_server() -> Generator[Server | None]:
             os.chown(folder, _NOBODY, _NOBODY)
         address = f"postgresql://postgres@/postgres?host={folder}"
         server = Server(address, folder, _reachable(programs, folder))
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def a_standby(primary: Server) -> Generator[Server]:
+    """Run a copy of a server of ours, which follows it until it is promoted."""
+    assert primary.programs is not None
+    with TemporaryDirectory(prefix="pg") as name:
+        folder = Path(name)
+        if _root():
+            os.chown(folder, _NOBODY, _NOBODY)
+        copy = [str(primary.programs / "pg_basebackup"), "-d", primary.address]
+        _run([*copy, "-D", str(folder / "data"), "-R", "-c", "fast", "--no-sync"])
+        address = f"postgresql://postgres@/postgres?host={folder}"
+        server = Server(address, folder, primary.programs)
         server.start()
         try:
             yield server

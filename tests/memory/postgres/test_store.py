@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,6 +24,7 @@ from glyphoxa_trio.memory.errors import (
 from glyphoxa_trio.memory.knowledge import Fact
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.postgres import migrating, open_postgres
+from glyphoxa_trio.memory.postgres.schema import MIGRATIONS
 from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 
 from .server import Server, a_server, cut
@@ -71,6 +73,33 @@ async def test_a_memory_is_opened_by_its_address(database: str) -> None:
         with pytest.raises(MemoryUnavailable, match="pg_dump --schema=glyphoxa") as no:
             await memory.backup(Path("copy.dump"))
         assert "hunter2" not in str(no.value)
+
+
+async def test_a_memory_of_before_learns_whom_lines_answer(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, psycopg.connect(database) as connection:
+        patch.setattr(migrating, "MIGRATIONS", MIGRATIONS[:1])
+        migrating.migrate(connection)
+        connection.execute(
+            """
+            insert into campaign (tenant, name) values ('', 'barrow');
+            insert into session (tenant, name, campaign)
+                values ('', 'table', 1), ('', 'other', 1);
+            insert into line (session, n, epoch, campaign, at, npc, turn, data, evening,
+                speaker, player, addressee, text, corrected, seconds, audience, words)
+            select session, n, 1, 1, n, '', 0, '{}', '', speaker, player, addressee,
+                'x', '', 0, 0, '' from (values
+                (1, 1, 'Ann', 'p1', 'Bo'), (1, 2, 'Bo', '', 'Ann'),
+                (1, 3, 'Ann', 'p2', ''), (1, 4, 'Bo', '', 'Dan'),
+                (2, 5, 'Bo', '', 'Ann')
+            ) as x (session, n, speaker, player, addressee)
+            """
+        )
+    async with open_postgres(database) as store:
+        lines = await store.transcripts.recent(BARROW, GAME_MASTER)
+        assert [x.line.answers for x in lines] == [(), ("p1", "p2"), (), (), ()]
+        assert (await store.forget("", "p2")).lines == 2
 
 
 async def test_a_newer_memory_is_refused_and_left_alone(database: str) -> None:
@@ -195,6 +224,51 @@ async def test_nothing_is_lost_in_a_restart_of_the_database(
                 await other.journal.claim("", "table", BARROW)
 
 
+@pytest.mark.slow
+async def test_who_lives_is_not_known_before_all_have_come_back(
+    own_server: Server,
+) -> None:
+    with trio.fail_after(LIMIT), own_server.database() as address:
+        async with open_postgres(address) as memory, open_postgres(address) as other:
+            claim = await memory.journal.claim("", "table", BARROW)
+            away, again = True, memory.journal.living.connect
+
+            def connect() -> psycopg.Connection[Any]:
+                if away:
+                    raise psycopg.OperationalError("not yet")
+                return again()
+
+            memory.journal.living.connect = connect
+            await trio.to_thread.run_sync(own_server.stop)
+            await trio.to_thread.run_sync(own_server.start)
+            with pytest.raises(HeldElsewhere) as held:  # though its lock is not there
+                await other.journal.claim("", "table", BARROW)
+            assert (held.value.holder, held.value.epoch) == (memory.holder.id, 1)
+            assert (await memory.journal.append(claim, [line(1)])) == 1
+            while not other.journal.living.settled:
+                with pytest.raises(HeldElsewhere):
+                    await other.journal.claim("", "table", BARROW)
+                await trio.sleep(0.2)
+            # Who has not come back by then is dead.
+            assert (await other.journal.claim("", "table", BARROW)).epoch == 2
+            away = False
+
+
+async def test_a_session_of_a_dead_process_can_be_taken_by_who_found_it_dead(
+    own_server: Server,
+) -> None:
+    with trio.fail_after(LIMIT), own_server.database() as address:
+        async with open_postgres(address) as other:
+            async with open_postgres(address) as memory:
+                claim = await memory.journal.claim("", "table", BARROW)
+            await trio.to_thread.run_sync(own_server.stop)
+            await trio.to_thread.run_sync(own_server.start)
+            taken = await other.journal.claim(
+                "", "table", BARROW, steal_from=claim.epoch
+            )
+            assert taken.epoch == 2
+
+
 _HOLDS = """
 import sys
 import trio
@@ -247,7 +321,7 @@ async def test_who_was_fenced_stays_so_after_a_cut(database: str) -> None:
     async with open_postgres(database) as memory, open_postgres(database) as thief:
         claim = await memory.journal.claim("", "table", BARROW)
         await memory.journal.append(claim, [line(1)])
-        taken = await thief.journal.claim("", "table", BARROW, steal=True)
+        taken = await thief.journal.claim("", "table", BARROW, steal_from=claim.epoch)
         await trio.to_thread.run_sync(cut, database)
         with pytest.raises(Fenced):
             await memory.journal.append(claim, [line(2)])

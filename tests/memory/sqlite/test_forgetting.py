@@ -32,6 +32,17 @@ def counted(path: Path, word: str) -> int:
     return data.lower().count(word.encode())
 
 
+def answered(word: str, player: str, at: float, *, evening: str = "") -> Entry:
+    line = Line(
+        text=f"You say {word}",
+        speaker="Bo",
+        reach=Reach.of("Bo"),
+        evening=evening,
+        answers=(player,),
+    )
+    return Entry(kind=EntryKind.LINE, at=at, line=line)
+
+
 def said(word: str, player: str, at: float, *, evening: str = "") -> Entry:
     line = Line(
         text=f"I say {word}, {word.upper()}! " * 3,
@@ -51,7 +62,8 @@ async def plant(store: SqliteMemory, word: str, player: str, at: float) -> None:
     evening = await store.transcripts.begin_evening(claim, at)
     n = 0
     for number in range(30):
-        line = said(f"{word}{number}", player, at + number, evening=evening.id)
+        make = said if number % 2 else answered
+        line = make(f"{word}{number}", player, at + number, evening=evening.id)
         n = await store.journal.append(claim, [line])
         for kind in (EntryKind.SNAPSHOT, EntryKind.TURN, EntryKind.HEARD):
             data = {"heard": word, "all": word * 3000}  # on pages of its own

@@ -26,7 +26,8 @@ from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.sqlite.holders import hold, is_alive
 from glyphoxa_trio.memory.sqlite.schema import SCHEMA
 from glyphoxa_trio.memory.sqlite.store import SqliteMemory, open_sqlite
-from glyphoxa_trio.memory.visibility import CampaignKey
+from glyphoxa_trio.memory.sqlite.vectors import load
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.storage import pool
 from glyphoxa_trio.storage.database import Schema, open_database
 
@@ -67,6 +68,34 @@ def _foreign(path: Path) -> None:
 
 def _of_another_kind(path: Path) -> None:
     open_database(path, Schema(what="notes", mark=7, migrations=("",))).close()
+
+
+async def test_a_file_of_before_learns_whom_lines_answer(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    first = attrs.evolve(SCHEMA, migrations=SCHEMA.migrations[:1])
+    database = open_database(path, first, prepare=load)
+    database.connection.execute(
+        """
+        insert into campaign values (1, '', 'barrow');
+        insert into session (id, tenant, name, campaign) values
+            (1, '', 'table', 1), (2, '', 'other', 1);
+        insert into entry (id, session, n, epoch, kind, at)
+            select value, 1 + (value > 4), value, 1, 'line', value
+            from json_each('[1, 2, 3, 4, 5]');
+        insert into line (id, session, campaign, audience, at, speaker, player,
+            addressee, text) values
+            (1, 1, 1, 0, 1, 'Ann', 'p1', 'Bo', 'a'),
+            (2, 1, 1, 0, 2, 'Bo', '', 'Ann', 'b'),
+            (3, 1, 1, 0, 3, 'Ann', 'p2', '', 'c'),
+            (4, 1, 1, 0, 4, 'Bo', '', 'Dan', 'd'),
+            (5, 2, 1, 0, 5, 'Bo', '', 'Ann', 'e');
+        """
+    )
+    database.close()
+    async with open_sqlite(path) as store:
+        lines = await store.transcripts.recent(BARROW, GAME_MASTER)
+        assert [x.line.answers for x in lines] == [(), ("p1", "p2"), (), (), ()]
+        assert (await store.forget("", "p2")).lines == 2
 
 
 def _newer(path: Path) -> None:

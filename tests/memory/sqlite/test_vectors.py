@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import apsw
@@ -55,7 +56,8 @@ async def test_without_sqlite_vec_the_file_opens_and_a_search_says_what_is_missi
 ) -> None:
     path = tmp_path / "memory.db"
     filled(path, 3, 4)
-    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    monkeypatch.setattr(vectors, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "sqlite_vec", None)  # for `extras`
     async with open_sqlite(path) as store:
         for asked in (
             lambda: store.index.pending(MODEL),
@@ -75,9 +77,8 @@ async def test_without_sqlite_vec_the_file_opens_and_a_search_says_what_is_missi
 async def test_an_extension_that_cannot_be_loaded_is_as_one_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sqlite_vec
-
-    monkeypatch.setattr(sqlite_vec, "loadable_path", lambda: str(tmp_path / "vec0"))
+    there = ModuleSpec("sqlite_vec", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(vectors, "find_spec", lambda name: there)
     async with open_sqlite(tmp_path / "memory.db") as store:
         await store.graph.put(KEY, facts=[Fact(text="a")])
         with pytest.raises(ExtraMissing, match=r"glyphoxa-trio\[memory\]"):

@@ -32,7 +32,7 @@ from tests.npc.support import HANG, Heard, Reply
 
 from .support import BARTOK, GREYMANTLE, YSOLDE, listen, open_stage, started, who
 
-DONE, CUT, FAILED, SHED = TurnEnd
+DONE, CUT, FAILED, SHED, *_ = TurnEnd
 
 
 def end(heard: Heard) -> tuple[TurnEnd, float]:

@@ -45,7 +45,7 @@ from tests.npc.voices import (
 
 from .support import BARTOK, YSOLDE, Stage, config, listen, open_stage, started
 
-DONE, CUT, FAILED, _ = TurnEnd
+DONE, CUT, FAILED, *_ = TurnEnd
 
 
 @attrs.define(eq=False)
@@ -148,6 +148,23 @@ async def test_nobody_speaks_while_another_is_still_played(
         await trio.sleep(3)
     # Bartok's words take 1.3 seconds; his text was there at once.
     assert other.when(TierSelected) == [pytest.approx(1.3, abs=0.11)]
+
+
+async def test_nobody_speaks_while_another_program_still_speaks_an_answer(
+    autojump_clock: object,
+) -> None:
+    async with open_stage() as stage, trio.open_nursery() as nursery:
+        scene = stage.scene
+        async with scene.say("Bartok?", speaker="Cole") as turn:
+            turn.heard("")
+            done = await turn.finish()
+            other = started(nursery, scene.say("Ysolde?", speaker="Dana"))
+            await trio.sleep(0.5)
+            first = done.text.split()[0]
+            turn.heard(first, over=True)
+    assert other.when(TierSelected) == [1.5]  # the model took the first second
+    heard = [x for x in stage.overheard(YSOLDE) if x.startswith(BARTOK)]
+    assert heard == [f"{BARTOK} to Cole: {first}"]
 
 
 async def test_whoever_does_not_say_what_was_played_is_waited_for_only_so_long(

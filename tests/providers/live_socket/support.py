@@ -90,7 +90,7 @@ Handler = Callable[[WebSocketConnection], Awaitable[None]]
 @asynccontextmanager
 async def open_in_memory(
     handler: Handler, wire: PlainWire | None = None
-) -> AsyncIterator[LiveSocket]:
+) -> AsyncIterator[LiveSocket[Command, Event]]:
     """A link to ``handler``, which serves until it returns; virtual time is fine."""
 
     async def serve(stream: trio.abc.Stream) -> None:
@@ -107,7 +107,7 @@ async def open_in_memory(
 
 
 @asynccontextmanager
-async def open_wedged(*says: WireEvent) -> AsyncIterator[LiveSocket]:
+async def open_wedged(*says: WireEvent) -> AsyncIterator[LiveSocket[Command, Event]]:
     """A link to a peer that sets up, ``says`` that a second later, and never reads."""
 
     async def serve(stream: trio.abc.Stream) -> None:
@@ -134,7 +134,7 @@ async def _open(
     serve: Callable[[trio.abc.Stream], Awaitable[None]],
     streams: tuple[trio.abc.Stream, trio.abc.Stream],
     wire: PlainWire,
-) -> AsyncIterator[LiveSocket]:
+) -> AsyncIterator[LiveSocket[Command, Event]]:
     ours, theirs = streams
     # The peer outlives the link, so that it hears a goodbye.
     scope = trio.CancelScope(shield=True)
@@ -157,7 +157,7 @@ async def _open(
                 scope.cancel()
 
 
-async def closing(link: LiveSocket) -> LinkClosed:
+async def closing(link: LiveSocket[Command, Event]) -> LinkClosed:
     """What the link ends with; its events are thrown away."""
     with pytest.raises(LinkClosed) as caught:
         while True:

@@ -15,8 +15,10 @@ from glyphoxa_trio.providers.live_socket import LiveSocket
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
     Cancel,
+    Command,
     Complaint,
     DropAudio,
+    Event,
     Respond,
     ResponseEnded,
     ResponseStarted,
@@ -81,7 +83,7 @@ STEPS = st.sampled_from(
 class Player:
     """Whoever uses the link: does steps, and answers calls when they come."""
 
-    link: LiveSocket
+    link: LiveSocket[Command, Event]
     server: RealtimeServer
     automatic: bool
     open: list[str] = attrs.field(factory=list)

@@ -25,6 +25,7 @@ from glyphoxa_trio.providers.s2s import (
     AudioOut,
     CallReady,
     Cancel,
+    Command,
     Complaint,
     Event,
     Heard,
@@ -90,7 +91,7 @@ def model_at(server: RealtimeServer, **options: Any) -> OpenAIRealtime:
 @asynccontextmanager
 async def talking(
     script: Any, setup: Setup = WITH_TOOL, **options: Any
-) -> AsyncIterator[tuple[LiveSocket, RealtimeServer]]:
+) -> AsyncIterator[tuple[LiveSocket[Command, Event], RealtimeServer]]:
     """A link that is set up, to a server that must have nothing to complain of."""
     async with open_realtime_server(script, in_memory=True, **options) as server:
         async with model_at(server).connect(setup) as link:
@@ -102,7 +103,9 @@ async def talking(
     assert not server.violations
 
 
-async def until(link: LiveSocket, kind: type[E]) -> tuple[list[Event], E]:
+async def until(
+    link: LiveSocket[Command, Event], kind: type[E]
+) -> tuple[list[Event], E]:
     """The events up to the next one of that kind, which is the last of them."""
     events: list[Event] = []
     while True:

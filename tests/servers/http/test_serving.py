@@ -29,8 +29,8 @@ from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.http.app import HttpApp, open_service
 from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
+from glyphoxa_trio.servers.http.listening import HttpConnections, open_listening
 from glyphoxa_trio.servers.http.options import HttpOptions
-from glyphoxa_trio.servers.http.serving import open_listening
 
 from .driver import Served
 from .notes import Notes
@@ -122,7 +122,8 @@ async def open_here(
         key=key,
     )
     gate = HttpApp()
-    async with trio.open_nursery() as nursery, open_listening(gate, options) as url:
+    serving = HttpConnections(gate.asgi, options.limits)
+    async with trio.open_nursery() as nursery, open_listening(serving, options) as url:
         dispatch = Dispatch(notes.offer(), SharedTasks(nursery))
         async with open_service(
             dispatch, "1", access, options.limits, secure=certificate is not None

@@ -1,8 +1,12 @@
-"""The benchmarks run, say what they promise, and can fail. No figure is judged."""
+"""The benchmarks run, say what they promise, and can fail. No figure is judged.
+
+Early in the order of names: as the last file it would leave the other cores idle.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +24,13 @@ from benchmarks.common import (
     percentile,
     run,
 )
+from benchmarks.pipecat import PYTHON as PIPECAT
 from benchmarks.report import page
+from tests.frameworks.support import python_of
+from tests.memory.postgres.server import is_there
+from tests.nats.server import PROGRAM as nats_server
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # They stand for the others in `make test`.
 QUICK = {"import_time", "storm", "turn"}
 
@@ -41,7 +49,7 @@ def _benchmark(at_most: float) -> Benchmark:
 
 
 def test_every_script_is_part_of_the_whole() -> None:
-    shared = {"__init__", "__main__", "common", "report"}
+    shared = {"__init__", "__main__", "before", "common", "report"}
     scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - shared
     assert sorted(NAMES) == sorted(scripts)
 
@@ -54,13 +62,23 @@ def test_every_script_is_part_of_the_whole() -> None:
     ],
 )
 def test_a_script_runs_and_reports_its_figures(name: str) -> None:
+    if name in ("cluster", "postgres_memory") and not is_there():
+        pytest.skip("PostgreSQL is not installed")
+    if name in ("cluster", "nats", "shared_calls") and nats_server is None:
+        pytest.skip("nats-server is not installed")
+    if name == "pipecat" and not PIPECAT.exists():
+        pytest.skip("Pipecat is not installed beside (make peers)")
+    if name == "pages" and shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    if name == "livekit":
+        python_of(name)  # or it is skipped
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--json", "--runs=1"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     report = json.loads(done.stdout)
     assert report["name"] == name
@@ -80,6 +98,27 @@ def test_a_script_runs_and_reports_its_figures(name: str) -> None:
         assert report["checks"]
     # Whatever is held against its budget has something bare beside it.
     assert any(found["bare_p50"] is not None for found in report["figures"])
+
+
+@pytest.mark.slow
+def test_figures_stand_beside_those_of_an_earlier_commit() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.before", "HEAD"),
+            *("--quick", "--runs=1", "selection"),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    heading, *rows = done.stdout.splitlines()
+    assert heading.startswith("Python")
+    assert rows
+    for row in rows:
+        then, now, ratio = map(float, row.split()[-3:])
+        assert now / then == pytest.approx(ratio, rel=0.1)  # three digits of each
 
 
 def test_the_figures_of_several_runs_are_medians() -> None:

@@ -1,0 +1,1 @@
+"""Voice frameworks with our NPCs and with their own models, each in its own Python."""

@@ -1,0 +1,3 @@
+@tool
+extends EditorPlugin
+# Godot wants a script for each plugin. GlyphoxaClient is known without it.

@@ -1,0 +1,38 @@
+"""The marks of players who were forgotten, by which other processes learn of it. Pure.
+
+A store keeps a mark for a day. It has a digest in place of the player's id: only who
+knows the id can tell whose mark it is.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import attrs
+
+from .entries import fit
+
+KEPT: Final = 86_400.0  # seconds
+
+
+def digest_of(tenant: str, player: str) -> str:
+    """Return the digest of a player's id."""
+    both = f"{len(tenant)} {fit(tenant)} {fit(player)}"
+    return blake2b(both.encode(), digest_size=16).hexdigest()
+
+
+@attrs.frozen(kw_only=True)
+class ForgottenPlayer:
+    """The mark that a player of a tenant was forgotten.
+
+    A later one has a higher number ``n``.
+    """
+
+    n: int
+    tenant: str
+    digest: str
+
+    def is_of(self, player: str) -> bool:
+        """Return True if it is the mark of this player."""
+        return digest_of(self.tenant, player) == self.digest

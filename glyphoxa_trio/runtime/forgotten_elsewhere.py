@@ -1,0 +1,73 @@
+"""Players whom another process has forgotten are forgotten here as well.
+
+A session that is open here still has their words, and would write them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.contract import Memory
+
+EVERY: Final = 5.0  # seconds between two looks
+
+
+@attrs.define(eq=False)
+class ForgottenElsewhere:
+    """Looks for players whom other processes have forgotten.
+
+    Args:
+      memory: the store.
+      warn: called with what was done, and with what went wrong.
+    """
+
+    memory: Memory
+    warn: Callable[[str], None]
+    _seen: int = attrs.field(default=0, init=False)  # the last mark
+    # Of a tenant; in sessions that may have ended since.
+    _due: list[tuple[str, str]] = attrs.field(factory=list, init=False)
+    _failed: bool = attrs.field(default=False, init=False)
+
+    async def begin(self) -> None:
+        """Leave out players who were forgotten before a session is open here."""
+        for mark in await self.memory.forgotten(after=0):
+            self._seen = mark.n
+
+    async def run(
+        self,
+        players: Callable[[str], Iterable[str]],
+        forget: Callable[[str, str], Awaitable[object]],
+    ) -> None:
+        """Look again and again, until cancelled.
+
+        Args:
+          players: returns the ids of the players of a tenant whose words open sessions
+            have.
+          forget: ends the sessions with the words of a player of a tenant, and removes
+            what they have written since.
+        """
+        while True:
+            await trio.sleep(EVERY)
+            try:
+                for mark in await self.memory.forgotten(after=self._seen):
+                    known = filter(mark.is_of, players(mark.tenant))
+                    self._due += ((mark.tenant, x) for x in known)
+                    self._seen = mark.n
+                while self._due:
+                    await forget(*self._due[0])
+                    del self._due[0]
+                    self.warn(  # without the id, which would stay in logs
+                        "memory: another process has forgotten a player; the sessions"
+                        " with words of that player have ended"
+                    )
+                self._failed = False
+            except GlyphoxaError as error:
+                if not self._failed:
+                    self.warn(f"memory: a player may not be forgotten yet: {error}")
+                self._failed = True

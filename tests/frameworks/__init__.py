@@ -1,0 +1,1 @@
+"""Other people's frameworks use what is here; each has a Python of its own."""
