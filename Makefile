@@ -9,34 +9,39 @@ REAL := tests/real_model/.python
 FRAMEWORKS := agents discord livekit pipecat voices
 FRAMED := $(FRAMEWORKS:%=tests/frameworks/.%)
 
-.PHONY: demo test test-all docs pictures foundry newcomer mutants replays million hostile fuzz soak chaos peers conformance model bench lint types check clean
+.PHONY: demo test border long steady docs pictures foundry newcomer mutants replays million hostile fuzz soak chaos peers frameworks conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
 	@$(BIN)/glyphoxa play config/tavern.yaml
 
-# Pass the quick tests: seventeen minutes with the installation on two quiet cores. In the
-# order of their names: xdist would leave the files with one long test for the end, where the other cores
-# wait. The ten slowest are named at the end.
-# Tests start hundreds of processes, and each would compile the package again.
-# Much of them waits for other processes: one worker more than the machine has cores.
-SELECT ?= not slow
-export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n logical \
-	--dist loadfile --no-loadscope-reorder --durations=10
+# Pass the quick tests, which need nothing but the package: MEASURED.
+# Tests start processes, and each would compile the package again.
+RING = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.rings
 test: $(VENV)/.tests
-	$(PYTEST) -m '$(SELECT)'
+	$(RING) quick
 
-# Pass all tests, with more random examples, and start processes that the quick tests
-# fork, one for each verb in each file: more than half an hour. HYPOTHESIS_PROFILE=ci looks
-# harder still, and GLYPHOXA_STARTS=fresh starts all of them.
-test-all: export HYPOTHESIS_PROFILE ?= whole
-test-all: export GLYPHOXA_STARTS ?= first
-test-all: $(VENV)/.tests
-	$(PYTEST)
+# Pass the tests that need processes, sockets, a database, a browser, sound, real time:
+# MEASURED. Where a program is missing, its tests are skipped; GLYPHOXA_CHROMIUM=required
+# and its like make them fail instead. One that fails is run once more, alone.
+border: $(VENV)/.tests
+	$(RING) border
+
+# Look for what is rare: thousands of random examples for each property, the tests that
+# take long, kills, nonsense, mutants, replays, frameworks, benchmarks. Some hours;
+# EXAMPLES=200 is quicker. Once before a larger change is done.
+long: $(VENV)/.tests peers frameworks
+	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long $(RING) long
+	$(MAKE) fuzz soak chaos mutants replays hostile conformance
+	$(BIN)/python -m benchmarks --quick
+
+# Run quick and border three times beside two busy processes, in other orders and with
+# other random examples, and name every test that is not the same each time.
+steady: $(VENV)/.tests
+	$(RING) steady
 
 # The newcomer's robot, the mine field and the walk through the README at their full
-# length: `make test-all` has the short form.
+# length, and nothing else of the long ring.
 newcomer: $(VENV)/.tests peers
 	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long \
 		$(BIN)/python -m pytest -q --durations=10 tests/newcomer
@@ -47,10 +52,10 @@ ONLY ?=
 hostile: $(VENV)/.tests
 	$(BIN)/python -m tests.mcp.hostile 3 $(ONLY)
 
-# 200,000 messages of nonsense for each transport, ten times what `make test-all` has.
+# 200,000 messages of nonsense for each transport, ten times what the long ring has.
 # FUZZ_SEED=7 does one again that was printed. Then 12,000 messages to the service.
 fuzz: $(VENV)/.tests
-	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=ci \
+	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=long \
 		$(BIN)/python -m pytest -q tests/fuzz
 	FUZZ_LISTS=2000 $(BIN)/python -m pytest -q tests/service/test_bad_connections.py -k messages
 
@@ -84,9 +89,12 @@ WORKERS ?= 200
 million: $(VENV)/.tests
 	$(BIN)/python -m tests.cluster.million $(SESSIONS) $(WORKERS)
 
-# Other people's MCP servers and clients, the conformance suite and frameworks, as pinned.
-# Needs npm. With them, the tests of tests/peers and tests/frameworks run, too.
-peers: $(PEERS)/.installed $(EARLIER)/.installed $(FRAMED:%=%/.installed)
+# Other people's MCP servers and clients and the conformance suite, as pinned. Needs npm.
+# With them, the tests of tests/peers run, too.
+peers: $(PEERS)/.installed $(EARLIER)/.installed
+
+# Other people's voice frameworks, as pinned. With them, the tests of tests/frameworks run.
+frameworks: $(FRAMED:%=%/.installed)
 
 # The official conformance suite against our client and our servers:
 # docs/conformance.md.

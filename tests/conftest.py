@@ -20,15 +20,31 @@ from hypothesis import HealthCheck, Phase, settings
 
 from . import forked
 
-# For `make test`, which is run many times a day: each run tries others.
-settings.register_profile("dev", max_examples=20, deadline=None)
-# For `make test-all`.
-settings.register_profile("whole", max_examples=50, deadline=None)
-# As much as fits into three quarters of an hour with all the rest.
+pytest_plugins = ("tests.outcomes",)
+
+# What quick and border try is the same in every run, so that one of them fails only
+# if something was changed. To look for what nobody has seen is what the long ring does.
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
 settings.register_profile(
-    "ci",
-    max_examples=60,
+    "border",
+    max_examples=50,
     deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "long",
+    max_examples=int(os.environ.get("EXAMPLES", "2000")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# For `make steady`, each of whose passes has a seed of its own.
+settings.register_profile(
+    "seeded",
+    max_examples=20,
+    deadline=None,
+    database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -41,7 +57,7 @@ settings.register_profile(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and every program
 # that a test starts would inherit that, also those that are to be interrupted.
@@ -92,23 +108,6 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # a worker has none
         config.pluginmanager.register(_Failures(terminal))
-
-
-SLOW = 5.0  # seconds
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the tests that are slow and do not say so: CI grows a little with each."""
-    took: dict[str, float] = {}
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport) and "slow" not in report.keywords:
-                took[report.nodeid] = took.get(report.nodeid, 0.0) + report.duration
-    unmarked = {test: seconds for test, seconds in took.items() if seconds > SLOW}
-    if unmarked:
-        terminalreporter.section(f"slower than {SLOW:g} s, and not marked as slow")
-        for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True):
-            terminalreporter.line(f"{unmarked[test]:.1f} s  {test}")
 
 
 @pytest.fixture(scope="session", autouse=True)
