@@ -8,13 +8,11 @@ import itertools
 import os
 import shutil
 import signal
-import ssl
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from ctypes.util import find_library
 from pathlib import Path
 
-import httpcore2
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -108,25 +106,6 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # a worker has none
         config.pluginmanager.register(_Failures(terminal))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def machine_certificates() -> Generator[None]:
-    """Read the certificates of the machine once: every client does, and it takes as
-    long as many a whole test."""
-    read = httpcore2.default_ssl_context
-    kept: list[ssl.SSLContext] = []
-
-    def once(*, _trust_env: bool = True) -> ssl.SSLContext:
-        if _trust_env and {"SSL_CERT_FILE", "SSL_CERT_DIR"} & {*os.environ}:
-            return read(_trust_env=_trust_env)
-        if not kept:
-            kept.append(read(_trust_env=_trust_env))
-        return kept[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(httpcore2, "default_ssl_context", once)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -75,6 +75,7 @@ def test_every_example_is_expected_to_say_something() -> None:
     assert {path.name for path in EXAMPLES} == SAYS.keys()
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "path",
     [
@@ -202,6 +203,7 @@ async def test_the_servers_of_the_examples_say_their_tiers_themselves(
             assert len(whole.data["verses"]) == 4
 
 
+@pytest.mark.border
 def test_a_song_is_as_long_as_somebody_waits(node: None) -> None:
     def compose(number: int, **meta: Any) -> dict[str, Any]:
         params = {"name": "compose_song", "arguments": {"theme": "rain"}, "_meta": meta}

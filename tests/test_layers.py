@@ -39,6 +39,7 @@ HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
 # Single files below all rooms.
 BELOW = {
     "apart",
+    "certificates",
     "errors",
     "extras",
     "lazy",
@@ -62,6 +63,7 @@ DOORS = (
     "nats/handshake.py",
     "nats/link.py",
     "builtin/",
+    "certificates.py",
     "config/",
     "cli/",
     "devices/files.py",

@@ -20,6 +20,8 @@ import trio
 
 from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
 
+pytestmark = pytest.mark.border
+
 
 @asynccontextmanager
 async def workers(name: str, **options: Any) -> AsyncGenerator[Workers]:

@@ -28,6 +28,7 @@ import httpx2
 
 import trio
 
+from glyphoxa_trio.certificates import trusted
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth, without_secrets
 from glyphoxa_trio.quiet import quiet
@@ -107,7 +108,7 @@ async def open_tokens(
     from .outward import OutwardTransport, allowed_by
 
     limit = min(_LONGEST_FETCH, _SHARE * spec.start_timeout)
-    tls = httpx2.create_ssl_context()
+    tls = await trusted()
     # Addresses that the server names are restricted; those the operator named are not.
     transport = None
     if oauth.token_url is None:

@@ -10,15 +10,13 @@ Import this lazily: it loads HTTPX.
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import lru_cache
 from typing import Any, Final
 
 import httpx2
 
+from glyphoxa_trio.certificates import trusted
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import without_secrets
 from glyphoxa_trio.quiet import quiet
@@ -53,20 +51,6 @@ def endpoint(spec: ServerSpec) -> str:
     A password or a key in the query is left out; the client adds it.
     """
     return without_secrets(spec.url)
-
-
-def trusted() -> ssl.SSLContext:
-    """Return the trusted certificates, which are read only once.
-
-    A client that reads them itself blocks the loop for 30 to 60 ms, each time that a
-    session is opened.
-    """
-    return _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@lru_cache(maxsize=4)
-def _trusted(file: str | None, folder: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
 
 
 @asynccontextmanager
@@ -107,7 +91,7 @@ async def open_client(
             limits=httpx2.Limits(max_connections=None),
             max_redirects=bounds.MOST_REDIRECTS,
             event_hooks={"request": [hush]},
-            verify=trusted(),
+            verify=await trusted(),
         )
         client.address = httpx2.URL(spec.url or "")
         client.tokens = tokens

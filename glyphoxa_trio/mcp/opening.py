@@ -68,8 +68,7 @@ async def open_session(
 
 
 def _load() -> ModuleType:
-    """Load the SDK and the trusted certificates, in a thread."""
-    from . import http, sdk
+    """Load the SDK, in a thread."""
+    from . import sdk
 
-    http.trusted()
     return sdk

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import trusted
 from glyphoxa_trio.errors import words
 
 from .errors import NatsError, NatsRefused, NatsUnreachable, ProtocolViolation
@@ -76,7 +76,7 @@ async def open_connection(
     address: NatsAddress,
     *,
     name: str,
-    context: Callable[[], ssl.SSLContext],
+    tls: ssl.SSLContext | None = None,
     dial: NatsDial = dial,
 ) -> NatsConnection:
     """Open a connection. If cancelled, or if this fails, nothing stays open.
@@ -98,7 +98,10 @@ async def open_connection(
             if rest or not reader.is_between:
                 raise ProtocolViolation("something came between INFO and TLS")
             stream = trio.SSLStream(
-                stream, context(), server_hostname=address.name, https_compatible=True
+                stream,
+                tls or await trusted(http=False),
+                server_hostname=address.name,
+                https_compatible=True,
             )
             await stream.do_handshake()
         await stream.send_all(connect(_options(address, info, name)) + PING)

@@ -382,14 +382,9 @@ class NatsLink:
         limit = self._options.connect_within
         with trio.move_on_after(limit):
             return await open_connection(
-                address, name=self._options.name, context=self._context, dial=self._dial
+                address, name=self._options.name, tls=self._tls, dial=self._dial
             )
         raise NatsUnreachable(f"{address}: no answer within {in_ms(limit)}")
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-        return self._tls
 
     def _establish(self, connection: NatsConnection) -> None:
         self._current = connection

@@ -13,6 +13,7 @@ import httpx2
 
 import trio
 
+from glyphoxa_trio.certificates import CertificatesUnreadable, trusted_for
 from glyphoxa_trio.config.disk import edit_file
 from glyphoxa_trio.config.secrecy import of_address
 from glyphoxa_trio.config.servers import is_private, without_secrets
@@ -52,12 +53,18 @@ async def post(url: str, report: str) -> None:
         try:
             async with (
                 # No proxy reaches a server on this machine.
-                httpx2.AsyncClient(timeout=PATIENCE, trust_env=not local) as client,
+                httpx2.AsyncClient(
+                    verify=await trusted_for(url),
+                    timeout=PATIENCE,
+                    trust_env=not local,
+                ) as client,
                 client.stream(
                     "POST", url, content=report.encode(), headers=_JSON
                 ) as response,
             ):
                 status = response.status_code
+        except CertificatesUnreadable as error:
+            raise NotSent(f"{without_secrets(url)}: {error}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             where = without_secrets(url)
             raise NotSent(f"{where}: {type(error).__name__}") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from glyphoxa_trio.certificates import CertificatesUnreadable
+
 from .llm import ErrorKind
 
 
@@ -22,6 +24,7 @@ def kinds_of_client_errors() -> tuple[
                 httpx2.PoolTimeout,
                 httpx2.ProxyError,
                 httpx2.UnsupportedProtocol,
+                CertificatesUnreadable,
             ),
             ErrorKind.UNREACHABLE,
         ),

@@ -10,6 +10,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import CertificatesUnreadable, trusted_for
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
@@ -100,7 +101,12 @@ class HttpEmbedder:
             raise EmbeddingError(
                 f"{self.base_url}: no embeddings after {self.timeout:g} s"
             ) from None
-        except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
+        except (
+            httpx2.HTTPError,
+            httpx2.StreamError,
+            httpx2.InvalidURL,
+            CertificatesUnreadable,
+        ) as error:
             words = f"{self.base_url}: {error or type(error).__name__}"
             raise EmbeddingError(excerpt(words, self.api_key)) from None
         answer = body.decode("utf-8", "replace")
@@ -124,7 +130,9 @@ class HttpEmbedder:
         from .reading import client_for
 
         if self.client is None and self._own is None:
-            self._own = client_for(self.base_url)
+            tls = await trusted_for(self.base_url)
+            # Another task may have made it meanwhile.
+            self._own = self._own or client_for(self.base_url, tls)
         client = self.client or self._own
         assert client is not None
         asked: dict[str, Any] = {"model": self.name, "input": list(texts)}

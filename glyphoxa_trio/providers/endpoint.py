@@ -21,6 +21,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import trusted_for
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
@@ -164,7 +165,7 @@ class Endpoint:
         import httpx2
 
         with self._translating():
-            client = self.client or self._own_client()
+            client = self.client or await self._own_client()
             request = client.build_request(
                 "GET",
                 f"{self.base_url}{path}",
@@ -232,7 +233,7 @@ class Endpoint:
             "content-type": "application/json",
         }
         with self._translating(), quiet(self._mask.text):
-            client = self.client or self._own_client()
+            client = self.client or await self._own_client()
             request = client.build_request(
                 "POST",
                 f"{self.base_url}{self.path}",
@@ -242,7 +243,7 @@ class Endpoint:
             )
             return await client.send(request, stream=True, follow_redirects=False)
 
-    def _own_client(self) -> httpx2.AsyncClient:
+    async def _own_client(self) -> httpx2.AsyncClient:
         import httpx2
 
         from .reading import client_for
@@ -253,7 +254,9 @@ class Endpoint:
                 max_connections=None,
                 max_keepalive_connections=max(4, self.line.places // 4),
             )
-            self._own = client_for(self.base_url, limits=limits)
+            tls = await trusted_for(self.base_url)
+            # Another task may have made it meanwhile.
+            self._own = self._own or client_for(self.base_url, tls, limits=limits)
         return self._own
 
     async def _read(self, response: httpx2.Response, most: int) -> str:

@@ -7,6 +7,7 @@ of a second. No model writes so fast that small reads slow it down.
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -16,12 +17,13 @@ import httpx2
 READ: Final = 512  # bytes at a time; some milliseconds of work at worst
 
 
-def client_for(base_url: str, **more: Any) -> httpx2.AsyncClient:
+def client_for(base_url: str, tls: ssl.SSLContext, **more: Any) -> httpx2.AsyncClient:
     """Return a new client for a server. It obeys the proxies of the environment, except
     for a server on this machine, which no proxy reaches."""
     host = urlsplit(base_url).hostname or ""
     local = host in ("localhost", "::1") or host.startswith("127.")
-    return read_in_small_pieces(httpx2.AsyncClient(trust_env=not local, **more))
+    made = httpx2.AsyncClient(verify=tls, trust_env=not local, **more)
+    return read_in_small_pieces(made)
 
 
 def read_in_small_pieces(client: httpx2.AsyncClient) -> httpx2.AsyncClient:

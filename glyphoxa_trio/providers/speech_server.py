@@ -10,6 +10,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import trusted_for
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
@@ -74,7 +75,7 @@ class SpeechServer:
         if self.api_key is not None:
             headers["authorization"] = f"Bearer {self.api_key.reveal()}"
         with self.translating():
-            client = self.client or self._own_client()
+            client = self.client or await self._own_client()
             request = client.build_request(
                 "POST",
                 f"{self.base_url}{path}",
@@ -130,9 +131,11 @@ class SpeechServer:
                     raise SpeechError(excerpt(words, self.api_key), kind) from None
             raise
 
-    def _own_client(self) -> httpx2.AsyncClient:
+    async def _own_client(self) -> httpx2.AsyncClient:
         from .reading import client_for
 
         if self._own is None:
-            self._own = client_for(self.base_url)
+            tls = await trusted_for(self.base_url)
+            # Another task may have made it meanwhile.
+            self._own = self._own or client_for(self.base_url, tls)
         return self._own

@@ -27,6 +27,8 @@ from glyphoxa_trio.providers.speech import VoiceStyle
 
 from .support import LIMIT, play
 
+pytestmark = pytest.mark.border
+
 ROOT = Path(__file__).parents[2]
 BOT = ROOT / "docs" / "examples" / "bot_cog.py"
 GREYMANTLE = "Greymantle the Sage: "

@@ -25,6 +25,8 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 from .support import LIMIT, config, opened, play, seer
 
+pytestmark = pytest.mark.border
+
 BUSY = config("seer.ponder", servers=(seer(), seer("parent", name="other")))
 PONDER = (ToolCall("1", "mcp__seer__ponder", "{}"),)
 

@@ -21,6 +21,8 @@ from glyphoxa_trio.aio import Mode
 
 from .support import LIMIT
 
+pytestmark = pytest.mark.border
+
 PROGRAM = Path(__file__).parent / "program.py"
 End = Literal["forgets", "closes", "exits", "waits"]
 

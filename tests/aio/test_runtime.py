@@ -30,6 +30,7 @@ WHISPER = (ToolCall("1", "mcp__seer__whisper", "{}"),)
 VANISH = (ToolCall("1", "mcp__seer__vanish", "{}"),)
 
 
+@pytest.mark.border
 def test_a_tool_on_a_server(mode: Mode) -> None:
     async def main() -> None:
         chosen = config("seer.whisper", servers=(seer(),))
@@ -42,6 +43,7 @@ def test_a_tool_on_a_server(mode: Mode) -> None:
     play(main)
 
 
+@pytest.mark.border
 def test_a_server_that_is_killed_in_the_middle_of_a_call(mode: Mode) -> None:
     async def main() -> None:
         chosen = config("seer.vanish", "seer.whisper", servers=(seer(),))
@@ -58,6 +60,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_call(mode: Mode) -> None:
     play(main)
 
 
+@pytest.mark.border
 def test_servers_come_and_go(mode: Mode) -> None:
     async def main() -> None:
         async with opened(mode, config("seer.*")) as runtime:
@@ -284,6 +287,7 @@ def test_events_are_bounded_and_say_what_was_missed(mode: Mode) -> None:
     play(main)
 
 
+@pytest.mark.border
 def test_the_world_is_told_on_the_loop(mode: Mode) -> None:
     """Warnings, servers' events and their lines; what they raise is the loop's."""
     here = threading.get_ident()

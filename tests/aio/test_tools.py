@@ -303,6 +303,7 @@ async def _call(made: Tool) -> object:
     return await made()
 
 
+@pytest.mark.border
 def test_an_approver_is_asked_on_the_loop(mode: Mode) -> None:
     asked: list[ApprovalRequest] = []
 
@@ -329,6 +330,7 @@ def test_an_approver_is_asked_on_the_loop(mode: Mode) -> None:
     assert [request.tool for request in asked] == ["seer.whisper"] * 2
 
 
+@pytest.mark.border
 def test_an_approver_that_hangs_is_cancelled_when_the_turn_is_left(mode: Mode) -> None:
     async def main() -> None:
         asked, left = asyncio.Event(), asyncio.Event()

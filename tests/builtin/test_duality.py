@@ -375,6 +375,7 @@ def test_a_seed_has_always_the_same_dice(seed: int) -> None:
     assert [face(sides) for sides in SIDES] == GOLDEN[seed]
 
 
+@pytest.mark.border
 def test_a_seed_has_the_same_dice_in_another_process() -> None:
     code = (
         "from glyphoxa_trio.builtin.duality import Seeded\n"

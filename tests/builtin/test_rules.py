@@ -86,6 +86,7 @@ def test_figures_are_those_of_the_srd(key: str, figures: list[str]) -> None:
         assert figure in RULES[key].text
 
 
+@pytest.mark.border
 def test_importing_the_module_reads_no_data() -> None:
     # Not even the folder is looked at: opening files is an audit event.
     program = """

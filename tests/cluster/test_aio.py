@@ -65,6 +65,7 @@ async def speak(url: str, mode: Mode) -> None:
             await asking
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("mode", ["guest", "thread"])
 async def test_an_asyncio_program_speaks(
     bus: RealServer, database: str, mode: Mode

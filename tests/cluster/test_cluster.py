@@ -125,6 +125,7 @@ async def kept(database: str, turns: int) -> list[str]:
         await trio.sleep(0.02)
 
 
+@pytest.mark.border
 async def test_a_client_speaks_with_a_session_of_a_worker(
     bus: RealServer, database: str
 ) -> None:
@@ -324,6 +325,7 @@ async def test_a_worker_that_is_told_of_a_newer_epoch_gives_its_session_up(
         assert runtime.owner("table") == (one.name, 3)
 
 
+@pytest.mark.border
 async def test_without_a_bus_no_caller_waits_for_ever(database: str) -> None:
     with a_server() as own:
         async with worker(own, database), client(own) as runtime:
@@ -547,6 +549,7 @@ def permissions_of_the_docs() -> str:
     return page.partition("```text\n")[2].partition("```")[0]
 
 
+@pytest.mark.border
 async def test_a_bus_with_the_permissions_of_the_docs(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -293,6 +293,7 @@ def test_dev_leaves_no_orphans_when_it_is_killed(developed: Developed) -> None:
     assert left == set()
 
 
+@pytest.mark.border
 def test_dev_says_what_it_lacks(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +335,7 @@ def test_what_is_to_be_installed_is_said(
     assert told.startswith("glyphoxa: glyphoxa cluster needs the extra `cluster`: pip")
 
 
+@pytest.mark.border
 def test_a_worker_says_where_audio_is(config: Path) -> None:
     with a_server() as bus, a_worker(config, bus, "--media", "127.0.0.1:0") as process:
         assert process.stderr is not None

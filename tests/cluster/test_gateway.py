@@ -57,6 +57,7 @@ def ws(service: Service) -> str:
     return f"{service.url.replace('http', 'ws', 1)}/ws"
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("backend", ["trio", "asyncio"])
 async def test_a_program_speaks_with_a_cluster_as_with_one_service(
     bus: RealServer, database: str, tmp_path: Path, backend: str

@@ -284,6 +284,7 @@ def look_of(runtime: Runtime) -> Estimate:
     return runtime.host.snapshot.find("shop.look").estimate
 
 
+@pytest.mark.border
 async def test_a_tool_is_shown_by_what_another_worker_has_measured(
     bus: RealServer, tmp_path: Path
 ) -> None:
@@ -415,6 +416,7 @@ async def test_a_flood_is_bounded_and_others_are_heard(
         await until(lambda: cached(runtime) == 0)
 
 
+@pytest.mark.border
 async def test_what_is_cached_is_dropped_after_a_break_of_the_connection(
     tmp_path: Path,
 ) -> None:
@@ -432,6 +434,7 @@ async def test_what_is_cached_is_dropped_after_a_break_of_the_connection(
             assert cached(runtime) == 1  # once
 
 
+@pytest.mark.border
 async def test_a_worker_that_may_not_hear_the_others_serves_all_the_same(
     tmp_path: Path,
 ) -> None:

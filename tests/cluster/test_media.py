@@ -157,6 +157,7 @@ async def heard(client: Client, text: str, **more: Any) -> tuple[str, bytes]:
     return str(events[-1]["text"]), pcm
 
 
+@pytest.mark.border
 async def test_audio_comes_straight_from_the_owner(
     bus: RealServer, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:

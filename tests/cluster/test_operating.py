@@ -85,6 +85,7 @@ async def heard(bus: RealServer, *workers: ClusterWorker) -> None:
         await until(lambda: {x.worker for x in runtime.workers} == names)
 
 
+@pytest.mark.border
 async def test_turns_are_watched_wherever_they_run(
     bus: RealServer, database: str
 ) -> None:
@@ -245,6 +246,7 @@ async def test_what_cannot_be_done_here_says_where(
             assert (refused["type"], refused["code"]) == ("error", "forbidden")
 
 
+@pytest.mark.border
 async def test_a_gateway_that_may_give_no_orders_says_so(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

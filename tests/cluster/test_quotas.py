@@ -147,6 +147,7 @@ def test_a_worker_refuses_sessions_and_turns_beyond_its_share() -> None:
     assert isinstance(again.message, AcceptedMessage)
 
 
+@pytest.mark.border
 async def test_a_tenant_shares_its_quota_among_the_workers(tmp_path: Path) -> None:
     quotas = {"a": TenantQuota(sessions=4)}
     with a_server() as bus, trio.fail_after(60):

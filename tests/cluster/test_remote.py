@@ -56,6 +56,7 @@ def test_every_method_is_there(
         assert list(of_here) == list(of_there), name
 
 
+@pytest.mark.border
 async def test_a_scene_is_played_from_afar(bus: RealServer, database: str) -> None:
     async with worker(bus, database), client(bus) as runtime:
         scene = runtime.session("table").scene()

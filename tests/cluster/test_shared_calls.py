@@ -306,6 +306,7 @@ def belonging_to(name: str, one: ClusterWorker, first: int = 0) -> str:
     raise AssertionError("none of 1000 belongs to it")
 
 
+@pytest.mark.border
 async def test_equal_calls_of_two_workers_are_made_once(
     bus: RealServer, tmp_path: Path
 ) -> None:

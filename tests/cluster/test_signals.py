@@ -117,6 +117,7 @@ async def steal(bus: RealServer, thief: ClusterWorker, victim: ClusterWorker) ->
     await until(lambda: thief.signals.turns.total() > 0)
 
 
+@pytest.mark.border
 async def test_a_workers_values_move_with_its_turns_and_with_a_theft(
     bus: RealServer, database: str
 ) -> None:
@@ -188,6 +189,7 @@ async def _what_is_shed(bus: RealServer, database: str) -> None:
                 assert (kind == "counter") == total or not samples, name
 
 
+@pytest.mark.border
 async def test_a_worker_is_ready_until_it_drains_or_has_no_bus(database: str) -> None:
     with a_server() as own, trio.fail_after(60):
         async with watched_worker(own, database) as (one, url):

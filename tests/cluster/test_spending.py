@@ -236,6 +236,7 @@ async def test_what_is_spent_is_shared_each_second_and_at_the_end(
     assert len([x for x in caplog.records if "not shared" in x.message]) == 1
 
 
+@pytest.mark.border
 async def test_a_database_sums_what_processes_spend(database: str) -> None:
     await within_an_hour()
     async with open_postgres(database) as one, open_postgres(database) as two:
@@ -314,6 +315,7 @@ async def a_worker(
         yield worker
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("quota", "why"),
     [

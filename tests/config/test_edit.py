@@ -438,6 +438,7 @@ def _go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.border
 def test_edits_at_the_same_time_all_arrive(path: Path) -> None:
     adders = [_adder(path, name, 10) for name in "abc"]
     for adder in adders:
@@ -449,6 +450,7 @@ def test_edits_at_the_same_time_all_arrive(path: Path) -> None:
     assert sorted(servers) == sorted(f"{x}{n}" for x in "abc" for n in range(10))
 
 
+@pytest.mark.border
 def test_an_edit_that_is_killed_leaves_a_whole_file(path: Path) -> None:
     # Wherever SIGKILL hits: the file is one of those before and after an edit.
     for round_ in range(5):

@@ -965,6 +965,7 @@ def test_a_file_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
         load_config(tmp_path / "t.yaml")
 
 
+@pytest.mark.border
 def test_importing_the_room_imports_nothing_heavy() -> None:
     code = (
         "import sys, glyphoxa_trio.config;"

@@ -70,6 +70,7 @@ async def send(address: Path, *lines: bytes) -> list[Any]:
     return [json.loads(line) for line in answer.splitlines()]
 
 
+@pytest.mark.border
 async def test_status_says_how_servers_and_npcs_are(folder: Path) -> None:
     spec = ServerSpec(
         name="seer",
@@ -192,6 +193,7 @@ def _left_behind(folder: Path) -> Path:
     return Path(ran.stdout.strip())
 
 
+@pytest.mark.border
 async def test_sockets_of_the_dead_are_swept_and_others_stay(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     dead = _left_behind(folder)

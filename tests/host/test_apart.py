@@ -66,6 +66,7 @@ ENDS: dict[str, tuple[Status, str]] = {
 }
 
 
+@pytest.mark.border
 async def test_whatever_an_isolated_handler_does_costs_one_call() -> None:
     async with open_host() as host:
         host.register(clumsy)
@@ -92,6 +93,7 @@ async def test_whatever_an_isolated_handler_does_costs_one_call() -> None:
         assert 0 < who.data["left"] <= 3
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("how", ["loop", "c"])
 async def test_a_process_without_an_end_is_killed_at_its_limit(how: str) -> None:
     """And meanwhile the loop runs, also if it keeps the interpreter to itself."""
@@ -118,6 +120,7 @@ async def test_a_process_without_an_end_is_killed_at_its_limit(how: str) -> None
         assert again.data != pid
 
 
+@pytest.mark.border
 async def test_its_processes_end_with_the_host() -> None:
     async with open_host() as host:
         host.register(clumsy, plain)
@@ -126,6 +129,7 @@ async def test_its_processes_end_with_the_host() -> None:
     await gone(pid)
 
 
+@pytest.mark.border
 def test_a_function_of_the_program_itself_can_be_isolated(tmp_path: Path) -> None:
     program = tmp_path / "game.py"
     program.write_text(

@@ -595,6 +595,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.border
 def test_a_table_that_is_killed_has_what_it_had_written(tmp_path: Path) -> None:
     # G25
     path = tmp_path / "measurements.db"

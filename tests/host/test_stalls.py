@@ -326,6 +326,7 @@ def test_a_busy_machine_is_not_the_tools_fault() -> None:
     assert said == "True []"
 
 
+@pytest.mark.border
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP")
 def test_a_process_that_was_stopped_blames_nobody() -> None:
     """As a laptop that sleeps: the step lasts a second, and had no processor."""

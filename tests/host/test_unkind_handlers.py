@@ -283,6 +283,7 @@ except BaseException as error:
 """
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("work", ["await trio.sleep_forever()", "while True: pass"])
 def test_a_ctrl_c_ends_the_program_also_in_a_handler(work: str) -> None:
     with subprocess.Popen(

@@ -742,6 +742,7 @@ async def test_an_issuer_that_stumbles_is_no_issuer_that_is_missing(
                 raise AssertionError("it must not open")
 
 
+@pytest.mark.border
 async def test_the_sdks_own_server_lets_us_in() -> None:
     # G28: somebody else's idea of a resource server, which checks for whom a token
     # is and asks its issuer about it

@@ -12,6 +12,8 @@ import trio
 from benchmarks.chaos import kills, storm
 from glyphoxa_trio.tools.outcome import Status
 
+pytestmark = pytest.mark.border
+
 LIMIT = 60.0  # seconds; no storm that passes comes near it
 
 

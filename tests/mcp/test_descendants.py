@@ -17,6 +17,8 @@ from glyphoxa_trio.testing import hostile
 
 from .support import gone, is_gone
 
+pytestmark = pytest.mark.border
+
 LIMIT = 20.0
 
 FAMILY = """

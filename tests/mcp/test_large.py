@@ -108,6 +108,7 @@ def check(shape: str, answer: Mapping[str, Any]) -> None:
 SMALLER = ["text", "blocks", "image", "tree", "twice"]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("tail", [False, True])
 async def test_what_is_kept_of_a_large_answer_is_small(tail: bool) -> None:
     async with stdio() as session:
@@ -115,6 +116,7 @@ async def test_what_is_kept_of_a_large_answer_is_small(tail: bool) -> None:
             check(shape, await call(session, shape, tail=tail))
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("shape", "why"), [("bomb", "more than 200000 values"), ("huge", "more than 16 MB")]
 )
@@ -129,6 +131,7 @@ async def test_what_is_beyond_the_bounds_costs_one_request(
         check("image", await call(session, "image"))
 
 
+@pytest.mark.border
 async def test_several_large_answers_at_once_find_their_requests() -> None:
     async with stdio() as session:
 
@@ -141,12 +144,14 @@ async def test_several_large_answers_at_once_find_their_requests() -> None:
                 nursery.start_soon(one, shape, True)
 
 
+@pytest.mark.border
 async def test_a_large_request_or_notification_is_dropped() -> None:
     async with stdio("asks") as session:
         check("image", await call(session, "image"))
         check("text", await call(session, "text"))
 
 
+@pytest.mark.border
 async def test_of_a_large_list_each_tool_is_taken_that_keeps_within_the_bounds() -> (
     None
 ):
@@ -163,6 +168,7 @@ async def test_of_a_large_list_each_tool_is_taken_that_keeps_within_the_bounds()
         )
 
 
+@pytest.mark.border
 async def test_a_large_resource_and_a_long_list_of_them_are_cut() -> None:
     async with stdio() as session:
         await session.list_tools()
@@ -176,6 +182,7 @@ async def test_a_large_resource_and_a_long_list_of_them_are_cut() -> None:
         )
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("events", [False, True])
 async def test_over_http_the_same_is_kept(events: bool, packed: bool) -> None:
@@ -342,6 +349,7 @@ async def test_what_is_said_unasked_is_counted_in_bytes_too() -> None:
     assert trio.current_time() - began > 0.1
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("kind", ["array", "string"])
 async def test_a_large_answer_is_held_against_its_output_schema(kind: str) -> None:
     async with stdio("schema", kind) as session:
@@ -353,6 +361,7 @@ async def test_a_large_answer_is_held_against_its_output_schema(kind: str) -> No
                 await call(session, "twice")
 
 
+@pytest.mark.border
 async def test_the_error_of_a_large_answer_does_not_hold_all_of_it() -> None:
     # Its frames did, until somebody collected garbage: 15 MB for each call.
     command = hostile.command("answers_heavily", kind="error")

@@ -178,6 +178,7 @@ async def web_server() -> AsyncGenerator[Web]:
 
 # The SDK leaves a response's stream before its end without closing the generators
 # of httpx2 and httpcore2; trio closes them, and says so.
+@pytest.mark.border
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_server_on_the_web_in_both_protocol_families() -> None:
     # N4, N6

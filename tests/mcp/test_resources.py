@@ -25,6 +25,8 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from .support import QUICKLY, SERVERS, Watcher
 from .test_real_servers import web_server
 
+pytestmark = pytest.mark.border
+
 LIMIT = 30.0
 LIST, READ = "list_resources", "read_resource"
 

@@ -39,6 +39,8 @@ from glyphoxa_trio.testing.web_server import (
 
 from .support import Watcher
 
+pytestmark = pytest.mark.border
+
 # Wherever a secret may be, one of its own, so that a failure names the place.
 SECRETS = {
     "ENV": "sesame-env-71",

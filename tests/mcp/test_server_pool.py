@@ -449,6 +449,7 @@ def test_what_is_published_is_what_was_last_asked_for_and_in_the_end_nothing_liv
 # --------------------------------------------------------- with real processes
 
 
+@pytest.mark.border
 async def test_a_server_that_cannot_start_is_shown_with_what_it_said() -> None:  # N23
     with trio.fail_after(20):
         async with fleet_of(plain("exits", name="bad"), plain()) as (fleet, watcher):
@@ -462,6 +463,7 @@ async def test_a_server_that_cannot_start_is_shown_with_what_it_said() -> None: 
             assert result.text == ('{"say": "hi"}',)
 
 
+@pytest.mark.border
 async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> None:
     with trio.fail_after(20):  # D17, T2: idle, and in the middle of a call
         async with fleet_of(plain()) as (fleet, watcher):
@@ -488,6 +490,7 @@ async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> N
 LAUNCHED = ("sh", "-c", f"{sys.executable} {SERVERS / 'plain.py'}; true")
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("command", [plain().command, LAUNCHED])
 async def test_an_idle_server_that_is_killed_is_back_without_a_delay(
     command: tuple[str, ...],
@@ -521,6 +524,7 @@ async def test_an_idle_server_that_is_killed_is_back_without_a_delay(
         assert fleet.status()[0].restarts == 1
 
 
+@pytest.mark.border
 async def test_a_server_that_hangs_is_replaced_and_the_next_call_is_answered() -> None:
     # Stopped, as a debugger or a full disk would: its process and its pipes live.
     spec = plain(name="rules", timeout=1.0, restart=RestartConfig(backoff=3600.0))
@@ -538,6 +542,7 @@ async def test_a_server_that_hangs_is_replaced_and_the_next_call_is_answered() -
         await gone(first)
 
 
+@pytest.mark.border
 async def test_a_server_that_is_busy_with_one_call_answers_pings_later() -> None:
     # It does one thing at a time, and takes longer for it than three pings.
     spec = hostile.server("good", name="rules", timeout=30.0)
@@ -550,6 +555,7 @@ async def test_a_server_that_is_busy_with_one_call_answers_pings_later() -> None
         assert fleet.status()[0].restarts == 0
 
 
+@pytest.mark.border
 async def test_what_a_ping_takes_is_measured_of_a_real_server() -> None:
     spec = hostile.server("good", name="rules")
     async with fleet_of(spec) as (fleet, watcher):
@@ -562,6 +568,7 @@ async def test_what_a_ping_takes_is_measured_of_a_real_server() -> None:
         assert {0 < x.definition.round_trip < 0.05 for x in tools.values()} == {True}
 
 
+@pytest.mark.border
 async def test_a_cancelled_call_tells_its_server_within_10_ms() -> None:  # T6, D3
     async with fleet_of(plain()) as (fleet, watcher):
         assert await fleet.wait_ready(10)
@@ -586,6 +593,7 @@ async def test_a_cancelled_call_tells_its_server_within_10_ms() -> None:  # T6, 
         assert (await watcher.call("plain", "echo")).text == ("{}",)
 
 
+@pytest.mark.border
 async def test_a_server_that_stops_reading_holds_no_call_and_no_end() -> None:
     with trio.fail_after(20):  # T1: the SDK shields the cancellation for 5 s
         async with fleet_of(plain("deaf")) as (fleet, watcher):
@@ -605,6 +613,7 @@ async def test_a_server_that_stops_reading_holds_no_call_and_no_end() -> None:
     assert is_gone(pid)
 
 
+@pytest.mark.border
 async def test_bad_servers_delay_nobody_and_end_within_5_s() -> None:  # A43, T7, T8
     habits = ("mute", "garbage", "stubborn", "floods", "endless", "exits")
     with trio.fail_after(30):
@@ -630,6 +639,7 @@ async def test_bad_servers_delay_nobody_and_end_within_5_s() -> None:  # A43, T7
         await gone(child)
 
 
+@pytest.mark.border
 async def test_well_behaved_servers_end_at_once_even_when_cancelled() -> None:
     with trio.fail_after(20):
         with trio.CancelScope() as scope:
@@ -643,6 +653,7 @@ async def test_well_behaved_servers_end_at_once_even_when_cancelled() -> None:
     assert all(pid is not None and is_gone(pid) for pid in pids)
 
 
+@pytest.mark.border
 async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
     secret = {"GATE_KEY": Secret("sesame-9")}
     with trio.fail_after(20):
@@ -659,6 +670,7 @@ async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
             assert "sesame" not in repr((watcher.logged, fleet.status()))
 
 
+@pytest.mark.border
 async def test_who_must_leave_at_once_can_kill_every_server() -> None:  # T8
     with trio.fail_after(20):
         async with fleet_of(plain(), plain(name="other")) as (fleet, watcher):

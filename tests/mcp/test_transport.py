@@ -60,6 +60,7 @@ from .support import SERVERS, gone, is_gone, plain
 # ------------------------------------------------------- what needs no server
 
 
+@pytest.mark.border
 def test_importing_the_room_does_not_import_the_sdk() -> None:  # D27
     code = (
         "import glyphoxa_trio.mcp, sys\n"
@@ -285,6 +286,7 @@ def _text(answer: Any) -> str:
     return text
 
 
+@pytest.mark.border
 async def test_a_session_over_stdio_lists_and_calls() -> None:  # G2, N18, N20
     async with opened(plain()) as session:
         listing = await session.list_tools()
@@ -300,12 +302,14 @@ async def test_a_session_over_stdio_lists_and_calls() -> None:  # G2, N18, N20
     assert is_gone(pid)
 
 
+@pytest.mark.border
 async def test_the_newer_protocol_family_is_spoken_too() -> None:
     async with opened(plain("modern")) as session:
         assert len((await session.list_tools()).tools) == 8
         assert _text(await session.call_tool("echo", {}, {})) == "{}"
 
 
+@pytest.mark.border
 async def test_what_is_no_message_is_kept_beside_stderr_and_otherwise_ignored() -> None:
     said = LastLines()  # siblings.md: 003, fault 5
     async with opened(plain("garbage"), said) as session:
@@ -315,6 +319,7 @@ async def test_what_is_no_message_is_kept_beside_stderr_and_otherwise_ignored() 
     assert not any("\x1b" in line for line in said.lines)
 
 
+@pytest.mark.border
 async def test_a_server_has_its_environment_and_directory_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # D15, A39
@@ -334,17 +339,20 @@ async def test_a_server_has_its_environment_and_directory_and_no_more(
     assert extra <= {"PWD", NAME}  # an interpreter may add its own; the last is ours
 
 
+@pytest.mark.border
 async def test_a_server_without_a_list_of_tools_has_none() -> None:
     async with opened(plain("unlisted")) as session:
         listing = await session.list_tools()
         assert (listing.tools, listing.warnings) == ((), ("it offers no tools",))
 
 
+@pytest.mark.border
 async def test_a_list_without_end_is_cut_and_said() -> None:
     async with opened(plain("endless")) as session:
         assert "does not end" in (await session.list_tools()).warnings[0]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
@@ -368,6 +376,7 @@ async def test_a_server_that_cannot_start_says_why(spec: ServerSpec, why: str) -
         assert said.lines == ("the cellar is flooded",)
 
 
+@pytest.mark.border
 async def test_one_calls_error_is_that_calls_error() -> None:  # T2
     async with opened(plain()) as session:
         with pytest.raises(ToolError, match="not with these arguments"):
@@ -376,6 +385,7 @@ async def test_one_calls_error_is_that_calls_error() -> None:  # T2
         assert _text(await session.call_tool("echo", {}, {})) == "{}"
 
 
+@pytest.mark.border
 async def test_a_killed_server_ends_its_calls_at_once() -> None:  # T2, D6
     async with opened(plain()) as session:
         await session.list_tools()
@@ -392,6 +402,7 @@ async def test_a_killed_server_ends_its_calls_at_once() -> None:  # T2, D6
         assert await session.loss.wait() == "was ended by SIGKILL"
 
 
+@pytest.mark.border
 async def test_death_is_noticed_although_a_child_holds_the_pipe_open() -> None:  # T8
     async with opened(plain()) as session:
         child = int(_text(await session.call_tool("spawn", {}, {})))
@@ -402,12 +413,14 @@ async def test_death_is_noticed_although_a_child_holds_the_pipe_open() -> None: 
     await gone(child)
 
 
+@pytest.mark.border
 async def test_no_child_of_a_server_is_left_behind() -> None:  # T8
     async with opened(plain()) as session:
         child = int(_text(await session.call_tool("spawn", {}, {})))
     await gone(child)
 
 
+@pytest.mark.border
 async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None:
     async with opened(plain()) as session:
         await session.list_tools()
@@ -424,6 +437,7 @@ async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None
         assert session.loss.why == "closed its stdin"
 
 
+@pytest.mark.border
 async def test_a_start_beside_others_tells_nothing_of_one_alone() -> None:
     importlib.import_module("glyphoxa_trio.mcp.sdk")
     timed: list[bool] = []
@@ -465,6 +479,7 @@ def stop(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
+@pytest.mark.border
 async def test_what_a_killed_server_never_read_was_never_sent(tmp_path: Path) -> None:
     # D12: so it may be sent again, also by a tool that writes. What it has read may
     # have been done.
@@ -493,6 +508,7 @@ async def test_what_a_killed_server_never_read_was_never_sent(tmp_path: Path) ->
         assert ends == {"hang": ConnectionLost, "echo": NeverSent, "refuse": NeverSent}
 
 
+@pytest.mark.border
 async def test_what_a_child_of_a_dead_server_may_still_read_may_be_done() -> None:
     shell = "exec 3<&0; sleep 60 <&3 & exec "  # a child that holds its stdin
     command = ("sh", "-c", shell + f"{sys.executable} {SERVERS / 'plain.py'}")
@@ -524,6 +540,7 @@ def test_bytes_are_unread_for_certain_only_when_nobody_may_read_them() -> None:
         assert unread(none.fileno()) is None
 
 
+@pytest.mark.border
 async def test_a_server_that_says_nothing_more_is_noticed_at_once() -> None:
     async with opened(hostile.server("closes_its_stdout")) as session:
         with pytest.raises(ConnectionLost, match="closed its stdout"):
@@ -532,6 +549,7 @@ async def test_a_server_that_says_nothing_more_is_noticed_at_once() -> None:
             await session.call_tool("echo", {}, {})
 
 
+@pytest.mark.border
 async def test_a_server_that_stops_reading_holds_nobody_and_loses_nothing() -> None:
     # T1, D12
     ends: dict[str, str] = {}
@@ -565,6 +583,7 @@ async def test_a_server_that_stops_reading_holds_nobody_and_loses_nothing() -> N
     assert ends == {"queued behind it": "NeverSent: was ended by SIGKILL"}
 
 
+@pytest.mark.border
 async def test_a_caller_who_leaves_is_heard_of_by_the_server() -> None:  # T6, G20
     heard = trio.Event()
     said = LastLines(log=lambda line: heard.set() if "cancelled" in line else None)
@@ -575,6 +594,7 @@ async def test_a_caller_who_leaves_is_heard_of_by_the_server() -> None:  # T6, G
     assert said.lines == ("hanging 2", "cancelled 2")
 
 
+@pytest.mark.border
 async def test_whatever_code_an_error_of_a_stdio_server_has_it_is_a_tools() -> None:
     for code in (types.CONNECTION_CLOSED, types.INVALID_REQUEST, NEVER_SENT, BROKEN):
         error = {"code": code, "message": "Session terminated"}
@@ -585,6 +605,7 @@ async def test_whatever_code_an_error_of_a_stdio_server_has_it_is_a_tools() -> N
             assert session.loss.why is None
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("result", "why"),
     [
@@ -605,6 +626,7 @@ async def test_a_result_that_breaks_the_protocol_is_refused(
         assert session.loss.why is None
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("result", "why"),
     [
@@ -641,6 +663,7 @@ async def test_a_result_is_held_against_the_schema_of_its_tool(
                 await session.call_tool("count", {}, {})
 
 
+@pytest.mark.border
 async def test_a_tool_that_asks_for_more_is_refused() -> None:
     asks = {"resultType": "input_required", "requestState": "half-way"}
     script = {**MODERN, "tools/call": {"result": asks}}
@@ -649,6 +672,7 @@ async def test_a_tool_that_asks_for_more_is_refused() -> None:
             await session.call_tool("echo", {}, {})
 
 
+@pytest.mark.border
 async def test_a_malformed_tool_is_left_out_and_the_others_count() -> None:
     script = {"tools/list": {"result": {"tools": MALFORMED}}}
     async with opened(scripted(script)) as session:
@@ -658,6 +682,7 @@ async def test_a_malformed_tool_is_left_out_and_the_others_count() -> None:
         assert await session.list_tools() == listing  # said of each list anew
 
 
+@pytest.mark.border
 async def test_very_many_malformed_tools_are_counted() -> None:
     tools = [{"name": f"t{n}"} for n in range(50)]
     async with opened(
@@ -669,6 +694,7 @@ async def test_very_many_malformed_tools_are_counted() -> None:
         assert listing.warnings[-1] == "30 more tools are left out"
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("page", [{}, {"tools": {}}, {"tools": [], "nextCursor": 7}])
 async def test_a_list_that_is_none_is_refused(page: dict[str, Any]) -> None:
     async with opened(scripted({"tools/list": {"result": page}})) as session:
@@ -677,6 +703,7 @@ async def test_a_list_that_is_none_is_refused(page: dict[str, Any]) -> None:
         assert session.loss.why is None
 
 
+@pytest.mark.border
 async def test_a_changed_list_is_announced() -> None:  # T10
     changed: list[int] = []
     async with opened(plain(), changed=changed) as session:
@@ -688,6 +715,7 @@ async def test_a_changed_list_is_announced() -> None:  # T10
         assert (await session.list_tools()).tools[-1]["name"] == "grown"
 
 
+@pytest.mark.border
 async def test_a_changed_list_is_announced_in_the_newer_family_too() -> None:  # T10
     changed: list[int] = []
     subscribed = {"io.modelcontextprotocol/subscriptionId": "$listen"}
@@ -715,6 +743,7 @@ async def test_a_changed_list_is_announced_in_the_newer_family_too() -> None:  #
         assert changed
 
 
+@pytest.mark.border
 async def test_a_server_that_resists_is_ended_within_bounds() -> None:  # A43, T8
     async with opened(plain("stubborn")) as session:
         pid = session.pid
@@ -724,6 +753,7 @@ async def test_a_server_that_resists_is_ended_within_bounds() -> None:  # A43, T
     assert is_gone(pid)
 
 
+@pytest.mark.border
 async def test_a_server_that_leaves_when_it_is_told_to_is_not_waited_for() -> None:
     async with opened(plain()) as session:  # A43
         assert session.pid is not None
@@ -731,6 +761,7 @@ async def test_a_server_that_leaves_when_it_is_told_to_is_not_waited_for() -> No
     assert trio.current_time() - began < ENDING / 2
 
 
+@pytest.mark.border
 async def test_a_stopped_server_is_ended_and_holds_nobody() -> None:  # T1, T8
     async with opened(plain()) as session:
         await session.list_tools()
@@ -745,6 +776,7 @@ async def test_a_stopped_server_is_ended_and_holds_nobody() -> None:  # T1, T8
     assert is_gone(pid)
 
 
+@pytest.mark.border
 async def test_a_server_with_much_to_say_can_leave_all_the_same() -> None:
     # It writes more than a pipe holds before it looks whether its stdin is closed.
     code = (
@@ -763,6 +795,7 @@ async def test_a_server_with_much_to_say_can_leave_all_the_same() -> None:
     assert trio.current_time() - began < ENDING / 2
 
 
+@pytest.mark.border
 async def test_a_cancelled_opening_leaves_no_process(tmp_path: Path) -> None:  # T8
     pids: list[int] = []
     seen = trio.Event()

@@ -32,6 +32,8 @@ from glyphoxa_trio.secret import Secret
 
 from .server import a_server, free_port
 
+pytestmark = pytest.mark.border
+
 FEW = 20.0
 QUICK = NatsOptions(ping_every=0.3, ping_patience=0.3)
 

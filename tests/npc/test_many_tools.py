@@ -44,6 +44,8 @@ from glyphoxa_trio.tools.outcome import Status
 
 from .support import ask
 
+pytestmark = pytest.mark.border
+
 ATLAS = Path(__file__).parent / "servers" / "atlas.py"
 LIMIT = 30.0  # seconds
 FULL = TrustConfig(mode=TrustMode.FULL)

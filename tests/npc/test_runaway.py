@@ -78,6 +78,7 @@ def model(base_url: str, name: str = "scripted", **keys: Any) -> LlmConfig:
     return LlmConfig(provider=provider, base_url=base_url, model=name, **keys)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_model_without_an_end_ends_with_its_time(
     kind: str, torrent: str

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import attrs
+import pytest
 
 import trio
 
@@ -27,6 +28,8 @@ from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier
 
 from .support import Reply, ScriptedLLM, ask, call
+
+pytestmark = pytest.mark.border
 
 SERVER = Path(__file__).parents[1] / "mcp" / "servers" / "plain.py"
 LIMIT = 50.0  # a ceiling that only a test that hangs would meet

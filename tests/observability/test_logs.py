@@ -104,6 +104,7 @@ async def test_the_records_of_a_turn_name_its_span() -> None:  # A50
         assert fields["span_id"] == f"{context.span_id:016x}"
 
 
+@pytest.mark.border
 async def test_success_and_timeout_and_death_at_a_real_server() -> None:
     # A50, A41
     kept = Kept()
@@ -152,6 +153,7 @@ async def test_success_and_timeout_and_death_at_a_real_server() -> None:
     assert warning == {"server": "seer", "text": "was ended by SIGKILL"}
 
 
+@pytest.mark.border
 async def test_a_fleet_tells_a_log_what_its_servers_do_and_say() -> None:
     # A41, A50
     kept, watcher = Kept(), Watcher()
@@ -306,6 +308,7 @@ async def test_somebody_elses_model_is_called_what_it_calls_itself() -> None:
 KEY, TOKEN, PEPPER = "sk-model-key-77", "bearer-token-88", "pepper-of-env-99"
 
 
+@pytest.mark.border
 async def test_nothing_secret_and_nobodys_words_are_written() -> None:
     # A39: everything that is written is searched
     file = io.StringIO()

@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import attrs
+import pytest
 
 import trio
 
@@ -19,6 +20,8 @@ from ..mcp.support import plain
 from ..npc.support import ScriptedLLM, call
 from .support import LIMIT, config, opened
 from .test_metrics import CALLS, say, shown
+
+pytestmark = pytest.mark.border
 
 UP = "ai_agent_mcp_server_up"
 RESTARTS = "ai_agent_mcp_server_restarts_total"

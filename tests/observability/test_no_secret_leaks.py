@@ -37,6 +37,8 @@ from glyphoxa_trio.observability import EventLog, json_lines, open_log
 
 from ..cli.support import COMMAND, environment
 
+pytestmark = pytest.mark.border
+
 REPEATER = Path(__file__).parent / "servers" / "repeater.py"
 LONG = bool(os.environ.get("GLYPHOXA_LONG"))
 LIMIT = 120.0  # seconds; it takes a tenth

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 import structlog
 
 from glyphoxa_trio.observability import json_lines, key_values
@@ -65,6 +66,7 @@ def test_the_outputs_change_nobodys_configuration() -> None:
     assert not structlog.is_configured()
 
 
+@pytest.mark.border
 def test_importing_the_room_does_not_import_structlog() -> None:
     code = "import sys, glyphoxa_trio.observability; print('structlog' in sys.modules)"
     loaded = subprocess.run(

@@ -261,6 +261,7 @@ async def test_a_sample_that_makes_no_sense_ends_neither_metrics_nor_calibration
 # ------------------------------------------------------------------- real servers
 
 
+@pytest.mark.border
 async def test_servers_that_are_hedged_cut_and_lost_have_all_their_samples() -> None:
     # A47: over real pipes
     statuses = Statuses()

@@ -41,6 +41,8 @@ from glyphoxa_trio.tools.tier import TierLimits
 from ..traced import TRACER, spans_to
 from .otlp import Collector
 
+pytestmark = pytest.mark.border
+
 SERVER = Path(__file__).parent / "servers" / "traced.py"
 LIMIT = 60.0  # seconds; no test that passes comes near it
 # A server gets none of this process's environment, and its libraries may be there.

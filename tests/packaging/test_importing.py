@@ -32,6 +32,7 @@ def run(program: str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.border
 def test_open_runtime_is_imported_with_six_files_and_no_library() -> None:
     loaded = run(
         "import sys, trio; before = set(sys.modules);"
@@ -81,6 +82,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "config",
     [
@@ -101,6 +103,7 @@ def test_the_first_turn_imports_nothing_and_opening_it_nothing_heavy_on_the_loop
     assert names - sys.stdlib_module_names <= small
 
 
+@pytest.mark.border
 def test_a_test_with_a_clock_that_jumps_can_set_a_deadline() -> None:
     """The clock does not know of threads: waiting for one would be for ever."""
     opened = run(

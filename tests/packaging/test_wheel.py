@@ -315,6 +315,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert f"@ {tmp_path / 'file'}" in capsys.readouterr().err
 
 
+@pytest.mark.border
 def test_the_project_that_is_begun_passes_its_own_test(tmp_path: Path) -> None:
     assert init(tmp_path / "watch", reference=False) == 0
     ran = subprocess.run(

@@ -20,6 +20,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from .support import SERVERS, Table, log_in, tools, until, violations
 
+pytestmark = pytest.mark.border
+
 VIEWS = ("Turns", "Tools", "Servers", "Sessions")
 
 

@@ -19,6 +19,8 @@ from glyphoxa_trio.memory.visibility import CampaignKey, Reach
 
 from .support import SERVERS, Table, log_in, opened_table, show_token, violations
 
+pytestmark = pytest.mark.border
+
 EVIL = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 FACTS = (
     Fact(text="The tower burnt down.", standing=Standing.QUEUED),

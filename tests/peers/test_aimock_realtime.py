@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import trio
 
 from glyphoxa_trio.providers.llm import ToolSpec
@@ -36,6 +38,8 @@ from glyphoxa_trio.secret import Secret
 
 from .aimock import open_aimock
 from .support import PATIENCE
+
+pytestmark = pytest.mark.border
 
 ROLL = S2STool(
     spec=ToolSpec(

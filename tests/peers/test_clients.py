@@ -23,6 +23,8 @@ from tests.conformance.servers import PROGRAMS, ROOT, serving
 
 from .support import EARLIER, NODE, PATIENCE
 
+pytestmark = pytest.mark.border
+
 FIXTURE: Final = PROGRAMS["fixture"]
 CLIENTS: Final = Path(__file__).with_name("clients")
 

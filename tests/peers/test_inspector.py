@@ -20,6 +20,8 @@ from tests.conformance.servers import GLYPHOXA, ROOT, serving
 
 from .support import MODULES, NODE, PATIENCE
 
+pytestmark = pytest.mark.border
+
 LAUNCHER: Final = (
     MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 )

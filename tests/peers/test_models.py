@@ -37,6 +37,8 @@ from ..npc.support import Heard, ask
 from .aimock import open_aimock
 from .support import PATIENCE
 
+pytestmark = pytest.mark.border
+
 KEY = "sk-of-a-peer"
 CALLS = [("call_1", "1d1"), ("call_2", "2d1")]
 FIXTURES: list[dict[str, Any]] = [

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
+import pytest
 
 import trio
 
@@ -21,6 +22,8 @@ from glyphoxa_trio.tools.naming import exposed_name
 from glyphoxa_trio.tools.search import Findable, search, summary, words_of
 
 from .support import at_the_table, node_peer, python_peer
+
+pytestmark = pytest.mark.border
 
 ENOUGH = 22 / 24
 

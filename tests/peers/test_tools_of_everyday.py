@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import trio
 import trio.testing
 
@@ -18,6 +20,8 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
 
 from .support import at_the_table, node_peer, python_peer
+
+pytestmark = pytest.mark.border
 
 
 async def test_files_are_read_and_written_inside_the_sandbox_only(

@@ -275,6 +275,7 @@ async def test_a_connection_is_kept_for_the_next_round() -> None:
         assert (server.connections, len(server.requests)) == (1, 2)
 
 
+@pytest.mark.border
 def test_importing_it_imports_no_client() -> None:
     code = (
         "import sys, glyphoxa_trio.providers.anthropic;"

@@ -207,6 +207,7 @@ def test_every_error_of_the_scripted_server_is_one_of_the_vendors(status: int) -
     assert unknown_keys(error) == []
 
 
+@pytest.mark.border
 async def test_the_vendors_own_client_talks_with_the_scripted_server() -> None:
     script: list[Reply] = [
         [

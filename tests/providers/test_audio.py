@@ -119,6 +119,7 @@ def test_without_soxr_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Resampler(16_000, 16_000).feed(b"abcd") == b"abcd"  # needs none
 
 
+@pytest.mark.border
 def test_helpers_load_nothing_heavy() -> None:
     code = (
         "import sys, glyphoxa_trio.providers.audio, glyphoxa_trio.providers.wav;"

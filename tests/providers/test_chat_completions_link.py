@@ -494,6 +494,7 @@ async def test_other_paths_and_other_ways_are_refused_by_the_server() -> None:
             assert server.requests == []
 
 
+@pytest.mark.border
 async def test_importing_costs_no_http_client() -> None:
     code = (
         "import sys, glyphoxa_trio.providers.chat_completions, glyphoxa_trio.providers"

@@ -65,6 +65,7 @@ def test_what_a_table_sounds_like_is_nobody_who_speaks(noise: str) -> None:
     assert found(audio, Endpointing()) != []
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 @pytest.mark.parametrize(
     "voices", [12, *(pytest.param(n, marks=pytest.mark.slow) for n in (14, 20))]
@@ -73,6 +74,7 @@ async def test_a_crowd_is_nobody_who_speaks(voices: int) -> None:
     assert found(pcm(await crowd(LENGTH, voices))) == []
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 async def test_who_speaks_in_noise_is_found_each_time() -> None:
     sound, said = await conversation(SAID, snr=10)
@@ -84,6 +86,7 @@ async def test_who_speaks_in_noise_is_found_each_time() -> None:
         assert ended + 0.3 <= end <= ended + 0.9
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 async def test_silences_are_as_long_as_they_are_set() -> None:
     sound, said = await conversation(SAID[:3], snr=30)

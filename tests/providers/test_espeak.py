@@ -24,6 +24,8 @@ from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.providers.wav import WavReader
 from glyphoxa_trio.providers.wording import replaced
 
+pytestmark = pytest.mark.border
+
 real = pytest.mark.usefixtures("espeak")
 
 

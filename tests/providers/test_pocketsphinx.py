@@ -22,6 +22,8 @@ from glyphoxa_trio.providers.speech import Began, Partial, SpeechError
 
 from .spoken import final, spoken, understood
 
+pytestmark = pytest.mark.border
+
 real = pytest.mark.usefixtures("espeak")
 
 PHRASES = (

@@ -83,6 +83,7 @@ async def test_a_prompt_is_a_hint_and_connections_are_kept() -> None:
     assert [upload.prompt for upload in server.uploads] == ["Greymantle, Moira"] * 2
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 async def test_what_is_said_at_a_microphone_is_understood_and_nothing_else() -> None:
     async with asked(["What is the price of a horse?", "Yes."]) as (server, ears):
@@ -140,6 +141,7 @@ async def test_who_takes_too_long_is_hung_up_on(reply: Reply) -> None:
         await server.http.wait(lambda: server.http.hangups == 1)
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> None:
     async with asked([StatusReply(503, body=b"busy"), "Yes."]) as (_, ears):
@@ -148,6 +150,7 @@ async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> N
     assert found == [Began(2), Final("Yes.")]
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 @pytest.mark.parametrize(
     ("given", "why"),
@@ -248,6 +251,7 @@ print(json.dumps(heard.text))
 """
 
 
+@pytest.mark.border
 async def test_the_vendors_client_is_understood_by_the_server(tmp_path: Path) -> None:
     path = tmp_path / "question.wav"
     path.write_bytes(wav(PCM, 16_000))

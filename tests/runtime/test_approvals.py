@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
 import trio
 
@@ -25,6 +26,8 @@ from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.outcome import Status
 
 from .test_runtime import PATIENT
+
+pytestmark = pytest.mark.border
 
 MOODY = Path(__file__).parent / "servers" / "moody.py"
 LIMIT = 30.0

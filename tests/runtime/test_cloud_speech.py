@@ -41,6 +41,8 @@ from glyphoxa_trio.testing.transcription_server import open_transcription_server
 from ..npc.support import HANG, Script, ScriptedLLM
 from ..providers.spoken import spoken
 
+pytestmark = pytest.mark.border
+
 ROOT = Path(__file__).parents[2]
 HORSE = "What is the price of a horse?"
 STOP = "Stop!"

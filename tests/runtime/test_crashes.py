@@ -207,6 +207,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
         assert not runtime.warnings
 
 
+@pytest.mark.border
 async def test_a_connection_refuses_what_it_does_not_know() -> None:
     spec = ServerSpec(name="none", command=("/nonexistent/server",))
     async with trio.open_nursery() as nursery:

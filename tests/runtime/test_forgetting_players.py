@@ -174,6 +174,7 @@ async def test_a_store_that_is_away_only_delays_it(autojump_clock: MockClock) ->
         assert await lines(memory) == []
 
 
+@pytest.mark.border
 async def test_the_command_reaches_a_running_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ async def look(runtime: Runtime, **arguments: Any) -> Outcome:
     return await runtime.host.execute("north.look", arguments, grant=grant)
 
 
+@pytest.mark.border
 async def test_the_one_that_loses_is_cancelled_at_its_server() -> None:
     # Row 14 of the wishes: the server's own log shows the cancellation.
     lines = Lines()
@@ -119,6 +120,7 @@ async def test_the_one_that_loses_is_cancelled_at_its_server() -> None:
         assert shown["wasted_ms"] > 0
 
 
+@pytest.mark.border
 async def test_without_a_word_in_the_configuration_nobody_else_is_asked() -> None:
     lines = Lines()
     async with running(config(hedging=HedgingRules()), lines) as runtime:

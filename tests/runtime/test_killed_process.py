@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.border
+
 SETTING_UP = """
 import sys
 import trio

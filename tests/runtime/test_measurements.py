@@ -36,6 +36,7 @@ def test_an_environment_is_the_servers_the_configured_or_derived() -> None:
     assert environments("laptop") == ["attic", "laptop", "laptop"]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("added", [False, True])
 async def test_servers_are_measured_where_they_are_and_as_who_they_are(
     added: bool, tmp_path: Path

@@ -74,6 +74,7 @@ def play(mood: str) -> ToolCall:
     return call("play_track", f'{{"mood": "{mood}"}}')
 
 
+@pytest.mark.border
 async def test_an_npc_plays_music_that_is_gone_with_the_runtime(
     mpv: None, tmp_path: Path
 ) -> None:  # G12
@@ -95,6 +96,7 @@ async def test_an_npc_plays_music_that_is_gone_with_the_runtime(
     assert not children()
 
 
+@pytest.mark.border
 async def test_without_mpv_it_is_an_outcome_that_can_be_spoken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ from ..aio.support import PATIENT
 from ..mcp.support import gone, is_gone
 from ..npc.support import ScriptedLLM, call
 
+pytestmark = pytest.mark.border
+
 DIARY = Path(__file__).parent / "servers" / "diary.py"
 
 

@@ -912,6 +912,7 @@ def with_servers(*servers: ServerSpec, **more: Any) -> Config:
     return config(*names, mcp=McpConfig(servers=servers), tiers=PATIENT, **more)
 
 
+@pytest.mark.border
 async def test_an_unchanged_server_keeps_its_process_a_removed_one_ends() -> None:
     # A44, G42
     async with serving(with_servers(seer(), seer(name="old"))) as runtime:
@@ -925,6 +926,7 @@ async def test_an_unchanged_server_keeps_its_process_a_removed_one_ends() -> Non
         await _until(lambda: is_dead(goes, within=0))
 
 
+@pytest.mark.border
 async def test_a_changed_server_is_replaced_without_a_gap() -> None:
     # A44, D16: its successor runs before it ends
     async with serving(with_servers(seer())) as runtime:
@@ -949,6 +951,7 @@ async def test_a_changed_server_is_replaced_without_a_gap() -> None:
     assert is_dead(new)
 
 
+@pytest.mark.border
 async def test_a_changed_server_that_does_not_start_is_visible() -> None:
     async with serving(with_servers(seer())) as runtime:
         await runtime.reload(with_servers(seer("exits")))
@@ -960,6 +963,7 @@ async def test_a_changed_server_that_does_not_start_is_visible() -> None:
         assert (await runtime.host.execute("seer.whisper")).ok
 
 
+@pytest.mark.border
 async def test_a_reload_tries_failed_servers_again_at_once(tmp_path: Path) -> None:
     # what was wrong may be outside of the configuration, and is mended now
     script = tmp_path / "seer.py"
@@ -977,6 +981,7 @@ async def test_a_reload_tries_failed_servers_again_at_once(tmp_path: Path) -> No
         assert (await runtime.reload(with_servers(spec))).tried_again == ()
 
 
+@pytest.mark.border
 async def test_a_narrower_list_of_a_changed_server_counts_at_once() -> None:
     # D16
     async with serving(with_servers(seer())) as runtime:
@@ -996,6 +1001,7 @@ def write(path: Path, *servers: ServerSpec, tools: str = "roll") -> None:
     half.replace(path)  # as editors do
 
 
+@pytest.mark.border
 async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     # A44: also the .mcp.json that was not there before
     path = tmp_path / "table.yaml"
@@ -1010,6 +1016,7 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         await _until(lambda: len(runtime.servers()) == 1)
 
 
+@pytest.mark.border
 async def test_in_code_only_what_the_configuration_names_is_started(
     tmp_path: Path,
 ) -> None:  # D14a

@@ -200,6 +200,7 @@ async def test_everything_that_happens_is_published() -> None:
             assert [await anext(published) for _ in seen] == seen
 
 
+@pytest.mark.border
 async def test_two_runtimes_in_one_process_know_nothing_of_each_other() -> None:
     async with opened(config("custom.*", servers=(seer(),))) as one:
         async with opened(config("custom.*", servers=(seer(),))) as other:
@@ -231,6 +232,7 @@ async def test_a_grant_of_nothing_is_refused_before_a_process_is_started(
     assert second.startswith("no tool 'dise', did you mean dice")
 
 
+@pytest.mark.border
 async def test_a_grant_that_a_ready_server_does_not_keep_is_refused() -> None:
     # D14: an error where the source is reachable
     chosen = config("seer.whisper", "seer.wisper", servers=(seer(),))
@@ -239,6 +241,7 @@ async def test_a_grant_that_a_ready_server_does_not_keep_is_refused() -> None:
             pytest.fail("opened")
 
 
+@pytest.mark.border
 async def test_a_grant_of_an_absent_server_is_a_problem_and_no_error() -> None:
     servers = (
         seer("exits", name="exits", restart=RestartConfig(enabled=False)),
@@ -268,6 +271,7 @@ async def test_servers_that_are_switched_off_are_absent_not_wrong() -> None:
         assert [problem.error for problem in runtime.problems()] == [False]
 
 
+@pytest.mark.border
 async def test_under_bare_names_a_grant_waits_for_any_server() -> None:
     mcp = McpConfig(naming=NamingStyle.BARE, servers=(seer(),))
     async with opened(config("whisper", mcp=mcp)) as runtime:
@@ -323,6 +327,7 @@ async def test_an_address_that_no_request_can_carry_is_a_problem() -> None:
 # -------------------------------------------------- servers, while it runs
 
 
+@pytest.mark.border
 async def test_a_server_is_added_used_and_removed_while_the_npc_talks() -> None:
     chosen = config("seer.*", trust=TrustConfig(allow_tools=("seer.*",)))
     async with opened(chosen) as runtime:
@@ -351,6 +356,7 @@ async def test_a_server_is_added_used_and_removed_while_the_npc_talks() -> None:
         assert "dice.roll" in runtime.host.snapshot.by_key
 
 
+@pytest.mark.border
 async def test_neither_a_server_nor_a_tool_takes_the_place_of_the_other() -> None:
     @tool(group="seer")
     async def impostor() -> None: ...
@@ -364,6 +370,7 @@ async def test_neither_a_server_nor_a_tool_takes_the_place_of_the_other() -> Non
         assert "seer.impostor" not in runtime.host.snapshot.by_key
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("late", ["one", "two"])
 async def test_two_tools_of_servers_with_one_name_are_left_out_whoever_starts_first(
     late: str,
@@ -414,6 +421,7 @@ async def test_what_is_kept_for_the_next_run_is_not_theirs_to_write(
             raise AssertionError("it opened")
 
 
+@pytest.mark.border
 async def test_a_collision_does_not_keep_a_runtime_from_opening() -> None:
     whisper = ("whisper",)
     servers = (seer(name="one", allow=whisper), seer(name="two", allow=whisper))
@@ -423,6 +431,7 @@ async def test_a_collision_does_not_keep_a_runtime_from_opening() -> None:
         assert problem.error
 
 
+@pytest.mark.border
 async def test_a_server_that_takes_a_name_of_ours_loses_that_tool_alone() -> None:
     mcp = McpConfig(naming=NamingStyle.BARE, servers=(seer("grows"),))
     told: trio.MemorySendChannel[ServerWarning]
@@ -437,6 +446,7 @@ async def test_a_server_that_takes_a_name_of_ours_loses_that_tool_alone() -> Non
         assert runtime.host.snapshot.by_exposed["roll"].key == "dice.roll"
 
 
+@pytest.mark.border
 async def test_an_approver_decides_about_what_nobody_approved() -> None:
     asked: list[ApprovalRequest] = []
 
@@ -462,6 +472,7 @@ async def test_an_approver_decides_about_what_nobody_approved() -> None:
 # ------------------------------------------------------------- calibration
 
 
+@pytest.mark.border
 async def test_what_was_granted_and_approved_is_measured_at_the_start() -> None:
     # D9: dice are ours, and whisper is named in full; nobody was granted ponder.
     servers = (seer(allow=("whisper", "ponder", "vanish")),)
@@ -480,6 +491,7 @@ async def test_what_was_granted_and_approved_is_measured_at_the_start() -> None:
     assert report["seer.whisper"].tier is Tier.FAST
 
 
+@pytest.mark.border
 async def test_nothing_is_called_when_measuring_is_off(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         servers = (seer(told=str(told.path)),)
@@ -497,6 +509,7 @@ async def test_nothing_is_called_when_measuring_is_off(tmp_path: Path) -> None:
 # ------------------------------------------------------------- the end of it
 
 
+@pytest.mark.border
 async def test_an_error_inside_the_block_leaves_it_as_it_is() -> None:
     mine = RuntimeError("mine")
     with pytest.raises(RuntimeError) as caught:
@@ -508,6 +521,7 @@ async def test_an_error_inside_the_block_leaves_it_as_it_is() -> None:
     assert is_dead(pid)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("habit", "bound"), [("parent", ENDS), ("stubborn", RESISTS)], ids=["", "resists"]
 )
@@ -546,6 +560,7 @@ async def test_leaving_interrupts_the_turn_and_ends_every_process(
     assert published[-1] == done  # every turn ends in an event, this one too
 
 
+@pytest.mark.border
 async def test_a_handler_that_shields_itself_delays_the_end_only_by_itself() -> None:
     running, released = trio.Event(), trio.Event()
 
@@ -579,6 +594,7 @@ async def test_a_handler_that_shields_itself_delays_the_end_only_by_itself() -> 
     assert order == ["turn ended", "server ended", "runtime ended"]
 
 
+@pytest.mark.border
 async def test_cancelling_while_it_opens_leaves_no_process(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         chosen = config("dice", servers=(seer("mute", told=str(told.path)),))

@@ -38,6 +38,8 @@ from glyphoxa_trio.tools.window import SampleKind
 
 from ..cli.support import run
 
+pytestmark = pytest.mark.border
+
 SERVER = Path(__file__).parent / "servers" / "hours.py"
 LIMIT = 30.0
 READS = {"readOnlyHint": True, "openWorldHint": False}

@@ -55,6 +55,7 @@ QUIET = Config(
 )
 
 
+@pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 async def test_a_configured_synthesizer_speaks_with_each_npcs_voice() -> None:
     # G30: `voice` is how it sounds.

@@ -157,6 +157,7 @@ def test_it_works_under_asyncio() -> None:
     assert unlimited == math.inf
 
 
+@pytest.mark.border
 def test_the_file_itself_needs_neither_trio_nor_the_runtime() -> None:
     """Loaded by its path, as somebody would who has copied it."""
     code = (

@@ -62,6 +62,7 @@ def _spec(name: str, entry: Mapping[str, Any]) -> ServerSpec:
     return ServerSpec(name=name, command=tuple(words))
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "name",
     [

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import trio
 
 from glyphoxa_trio import Config, Outcome, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier, TierLimits
+
+pytestmark = pytest.mark.border
 
 SERVER = Path(__file__).parents[2] / "docs" / "examples" / "servers" / "deliberate.py"
 MEMBERS = 12

@@ -23,6 +23,8 @@ from glyphoxa_trio.testing.image_server import open_image_server
 
 from .support import LineClient
 
+pytestmark = pytest.mark.border
+
 COMMAND = [str(Path(sys.executable).with_name("glyphoxa")), "serve", "images"]
 LIMIT = 60.0
 

@@ -20,6 +20,8 @@ from tests.builtin.music.tones import tone
 
 from .support import LineClient
 
+pytestmark = pytest.mark.border
+
 COMMAND = [str(Path(sys.executable).with_name("glyphoxa")), "serve", "music"]
 LIMIT = 60.0
 

@@ -229,6 +229,7 @@ async def modelled(
             yield asked, model
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_player_speaks_with_an_npc(transport: str, tmp_path: Path) -> None:
@@ -296,6 +297,7 @@ async def test_one_npc_and_one_session_need_no_names(tmp_path: Path) -> None:
         assert code == "InvalidArgument"
 
 
+@pytest.mark.border
 async def test_a_model_that_is_away_is_told_in_character(tmp_path: Path) -> None:
     echo = Fail(401, {"error": {"message": f"no such key: {KEY}"}})
     async with open_model_server([echo]) as model:
@@ -321,6 +323,7 @@ async def test_a_turn_that_takes_too_long_is_cut_and_answered(tmp_path: Path) ->
         await model.wait_hangups(1)
 
 
+@pytest.mark.border
 async def test_a_call_that_is_cancelled_interrupts_the_turn(tmp_path: Path) -> None:
     script: list[Reply] = [[SayText("Well, let me think. "), Hang()], [SayText("Yes?")]]
     async with (
@@ -401,6 +404,7 @@ async def test_a_conversation_survives_the_end_of_the_process(tmp_path: Path) ->
         assert [x["speaker"] for x in lines] == ["player", "Bo Barkeep"]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("how", ["eof", "SIGTERM"])
 async def test_it_ends_in_time_in_the_middle_of_a_turn(
     how: str, tmp_path: Path

@@ -113,6 +113,7 @@ def test_a_list_that_is_no_server_is_refused_before_it_serves() -> None:
         serve("own", [nod, nod], arguments=[])
 
 
+@pytest.mark.border
 async def test_a_program_serves_http_when_it_is_told_to() -> None:
     program = ROOT / "docs" / "examples" / "servers" / "almanac.py"
     with trio.fail_after(LIMIT):

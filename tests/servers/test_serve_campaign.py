@@ -21,6 +21,8 @@ import pytest
 
 import trio
 
+pytestmark = pytest.mark.border
+
 LIMIT = 60.0
 COMMAND = [str(Path(sys.executable).with_name("glyphoxa")), "serve", "campaign"]
 

@@ -24,6 +24,8 @@ from tests.builtin.memory.support import BARTOK, HERE, Told, said
 from .processes import COMMAND, LIMIT, client_of, over_http
 from .test_shelf import call
 
+pytestmark = pytest.mark.border
+
 READING = {
     *("search_sessions", "query_entities", "get_summary", "search_facts"),
     *("get_session_summary", "search_history"),

@@ -32,6 +32,8 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .processes import COMMAND, LIMIT, client_of, over_http
 
+pytestmark = pytest.mark.border
+
 
 async def call(runtime: Runtime, name: str, **arguments: Any) -> Outcome:
     """The outcome of a call; a machine that was too busy for its limit is asked again.

@@ -33,6 +33,8 @@ from ..mcp.support import QUICKLY, Watcher
 from .processes import COMMAND, LIMIT
 from .support import STATELESS, LineClient
 
+pytestmark = pytest.mark.border
+
 TOOLS = Path(__file__).with_name("odd_tools.py")
 PRINTED = b"while it is read\n"
 

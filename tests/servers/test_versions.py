@@ -17,6 +17,8 @@ import trio
 
 from tests.conformance.servers import PROGRAMS, serving
 
+pytestmark = pytest.mark.border
+
 COMMAND: Final = PROGRAMS["campaign"]
 PATIENCE: Final = 60.0
 

@@ -34,6 +34,8 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .processes import COMMAND, LIMIT, client_of, over_http
 
+pytestmark = pytest.mark.border
+
 PAGE = b"<html lang=en><title>Inn</title><p>The Drowned Lantern serves eel.</html>"
 TOWN = SearchEntry("Saltmere", "https://saltmere.example/", "A town by the sea.")
 

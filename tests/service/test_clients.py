@@ -214,6 +214,7 @@ def node() -> list[str]:
     return [found] if major >= 22 else [found, "--experimental-websocket"]
 
 
+@pytest.mark.border
 async def test_a_javascript_program_speaks(tmp_path: Path) -> None:
     options = service_options(http="127.0.0.1:0", token_file=token_file(tmp_path))
     ears, mouth = FakeRecognizer(rate=8000), FakeSynthesizer()

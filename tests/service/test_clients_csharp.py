@@ -35,6 +35,8 @@ from ..npc.support import HANG
 from ..npc.voices import FakeRecognizer, FakeSynthesizer, audio_of
 from .support import CONFIG, TOKENS, serving, token_file, until
 
+pytestmark = pytest.mark.border
+
 CLIENT = Path(__file__).parents[2] / "clients" / "csharp"
 SPEAK = Path(__file__).with_name("Speak.cs")
 

@@ -30,6 +30,7 @@ def test_options_that_are_used_exist(name: str) -> None:
     assert used <= options_of_run()
 
 
+@pytest.mark.border
 def test_the_unit_is_one_for_systemd(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("needs systemd-analyze")

@@ -85,6 +85,7 @@ async def run(script: str, *arguments: str) -> str:
     return said
 
 
+@pytest.mark.border
 async def test_an_evening_in_foundry(module: Path, tmp_path: Path) -> None:
     ran = Ran()
     npcs = (
@@ -111,6 +112,7 @@ async def test_an_evening_in_foundry(module: Path, tmp_path: Path) -> None:
     assert b"foundry:u1" in bytes_of(tmp_path, "memory*")
 
 
+@pytest.mark.border
 async def test_the_logic_needs_no_foundry(module: Path) -> None:
     await run("pure.test.mjs", str(module))
 

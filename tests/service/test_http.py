@@ -167,6 +167,7 @@ async def test_the_description_is_valid_and_so_is_the_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
+@pytest.mark.border
 async def test_servers_are_listed_and_tested_in_steps() -> None:  # A51
     diary = ServerSpec(name="diary", command=(sys.executable, "-B", str(DIARY)))
     broken = ServerSpec(name="broken", command=(sys.executable, "-c", "1/0"))

@@ -335,6 +335,7 @@ class Obstinate:
         ]
 
 
+@pytest.mark.border
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing can be stopped")
 async def test_what_resists_breaks_no_promise_on_the_real_clock() -> None:
     obstinate = Obstinate()

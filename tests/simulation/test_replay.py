@@ -418,6 +418,7 @@ def test_a_ceiling_in_whole_seconds_is_the_same_in_a_replay() -> None:
     assert again.same, "\n".join(again.difference)
 
 
+@pytest.mark.border
 def test_two_replays_are_the_same_whatever_the_hash_seed_and_the_order_of_tasks() -> (
     None
 ):

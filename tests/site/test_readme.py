@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from glyphoxa_trio import load_config
 
 from ..newcomer.support import environment
@@ -18,6 +20,7 @@ README: Final = (ROOT / "README.md").read_text()
 QUICKSTART: Final = ROOT / "docs" / "examples" / "quickstart"
 
 
+@pytest.mark.border
 def test_three_lines_and_ten_are_an_npc_that_answers(tmp_path: Path) -> None:
     (yaml,) = re.findall(r"(?m)^```yaml\n(.*?)^```", README, re.DOTALL)
     assert yaml == (QUICKSTART / "npcs.yaml").read_text()

@@ -374,6 +374,7 @@ database.close()
 """
 
 
+@pytest.mark.border
 def test_several_processes_may_open_one_new_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     writers = [

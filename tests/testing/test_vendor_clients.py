@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trustme
 
 import trio
@@ -28,6 +29,8 @@ from glyphoxa_trio.testing.realtime_server import (
 )
 
 from .vendor_types import judge_gemini, judge_realtime
+
+pytestmark = pytest.mark.border
 
 CLIENTS = Path(__file__).with_name("clients")
 

@@ -322,6 +322,7 @@ def test_a_foreign_schema_is_checked_in_all_else() -> None:
 # --- costs
 
 
+@pytest.mark.border
 def test_importing_the_room_does_not_import_the_validators() -> None:
     code = (
         "import sys, glyphoxa_trio.tools.schema, glyphoxa_trio.tools.instance;"

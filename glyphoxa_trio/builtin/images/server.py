@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, suppress
-from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import CertificatesUnreadable, trusted, trusted_for
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import AnswerUnusable, ToolUnavailable
@@ -87,7 +87,8 @@ class ImageServer:
 
         wanted = f"{prompt}\n\nStyle: {style}" if style else prompt
         try:
-            async with self._client() as client:
+            tls = await trusted_for(self.base_url)
+            async with self._client(tls) as client:
                 status, headers, body = await self._ask(client, wanted)
                 if self._ask_data and refuses_format(status, body):
                     self._ask_data = False
@@ -96,6 +97,10 @@ class ImageServer:
                 if isinstance(found, At):
                     return await self._fetch(client, found.url)
                 return found
+        except CertificatesUnreadable as error:
+            raise ToolUnavailable(
+                "the image server cannot be reached: this program finds no certificates"
+            ) from error
         except (
             httpx2.ConnectError,
             httpx2.ConnectTimeout,
@@ -151,13 +156,13 @@ class ImageServer:
             body = await _body(response, response.aiter_raw(), known, MAX_BYTES)
         return _image(response.status_code, body)
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _client(self, tls: ssl.SSLContext) -> httpx2.AsyncClient:
         import httpx2
 
         host = urlsplit(self.base_url).hostname or ""
         local = host in ("localhost", "::1") or host.startswith("127.")
         return httpx2.AsyncClient(
-            verify=_tls(),
+            verify=tls,
             trust_env=not local,  # a proxy cannot reach a server on this machine
             # the call has its own time limit
             timeout=httpx2.Timeout(None, connect=_CONNECT),
@@ -184,7 +189,7 @@ async def _from_elsewhere(url: PageUrl) -> bytes:
     try:
         async with AsyncExitStack() as stack:
             backend = CheckedBackend(Allowed())
-            pool = await stack.enter_async_context(open_pool(backend))
+            pool = await stack.enter_async_context(open_pool(backend, await trusted()))
             response = await stack.enter_async_context(
                 pool.stream(
                     "GET",
@@ -262,11 +267,3 @@ def _image(status: int, body: bytes) -> bytes:
     if status != 200:
         raise AnswerUnusable(f"the image's address answers with status {status}")
     return body
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """The trusted certificates; reading them takes a while."""
-    import httpx2
-
-    return httpx2.create_ssl_context()

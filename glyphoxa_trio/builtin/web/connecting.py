@@ -10,7 +10,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -78,23 +77,15 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 def open_pool(
-    backend: CheckedBackend, tls: ssl.SSLContext | None = None
+    backend: CheckedBackend, tls: ssl.SSLContext
 ) -> AbstractAsyncContextManager[httpcore2.AsyncConnectionPool]:
     """Return the connections for one fetch.
 
     No proxy is used, whatever the environment says: a proxy would choose the address.
     """
     return httpcore2.AsyncConnectionPool(
-        ssl_context=tls or trusted(),
+        ssl_context=tls,
         max_connections=_CONNECTIONS,
         keepalive_expiry=5.0,
         network_backend=backend,
     )
-
-
-@cache
-def trusted() -> ssl.SSLContext:
-    """The trusted certificates; reading them takes a while."""
-    import httpx2
-
-    return httpx2.create_ssl_context(trust_env=False)

@@ -16,6 +16,8 @@ import httpcore2
 
 import trio
 
+from glyphoxa_trio.certificates import CertificatesUnreadable, trusted
+
 from . import unpacking
 from .answers import HttpAnswer, problem
 from .connecting import CheckedBackend, Resolver, open_pool, resolve
@@ -66,7 +68,13 @@ class Fetcher:
         """
         url = parse(address)
         backend = CheckedBackend(self.settings.allowed, self.resolver)
-        async with self._limit, open_pool(backend, self.tls) as pool:
+        try:
+            tls = self.tls or await trusted()
+        except CertificatesUnreadable as error:
+            raise SiteFails(
+                "Pages cannot be fetched: this program finds no certificates."
+            ) from error
+        async with self._limit, open_pool(backend, tls) as pool:
             return await _Visit(self.settings, self.extractor, self._sites, pool).at(
                 url
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import CertificatesUnreadable, trusted_for
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
@@ -102,14 +102,14 @@ class Search:
           ToolUnavailable: if the engine cannot be reached.
           ToolError: if it does not answer the question.
         """
-        # Loading the client and certificates takes a while, so it must not block NPCs.
-        tls = await trio.to_thread.run_sync(_tls)
+        # Loading the client takes a while, so it must not block NPCs.
+        await trio.to_thread.run_sync(_load)
         import httpx2
 
         try:
             with quiet(Mask.around(self.key).text):
                 async with (
-                    self._client(tls) as client,
+                    self._client(await trusted_for(self.base_url)) as client,
                     client.stream(
                         "GET",
                         f"{self.base_url}{self.engine.path}",
@@ -119,6 +119,11 @@ class Search:
                     ) as response,
                 ):
                     body = await _body(response)
+        except CertificatesUnreadable as error:
+            raise ToolUnavailable(
+                "The search engine cannot be reached: this program finds no"
+                " certificates."
+            ) from error
         except (
             httpx2.ConnectError,
             httpx2.ConnectTimeout,
@@ -197,9 +202,5 @@ async def _body(response: httpx2.Response) -> bytes:
     return body.end()
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """The trusted certificates; reading them takes a while."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
+def _load() -> None:
+    import httpx2  # noqa: F401

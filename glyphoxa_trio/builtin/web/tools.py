@@ -96,8 +96,6 @@ def fetch_tool(settings: FetchSettings = DEFAULTS) -> Tool:
 
 
 def _fetcher(settings: FetchSettings) -> Fetcher:
-    from .connecting import trusted
     from .fetching import Fetcher
 
-    trusted()
     return Fetcher(settings)

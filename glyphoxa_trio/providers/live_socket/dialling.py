@@ -23,6 +23,7 @@ from trio_websocket import (
 
 import trio
 
+from glyphoxa_trio.certificates import trusted
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import LinkClosed
 from glyphoxa_trio.secret import Secret
@@ -54,14 +55,13 @@ async def dial(
     host: str, port: int, *, tls: bool, context: ssl.SSLContext | None = None
 ) -> trio.abc.Stream:
     """Open a TCP stream, with TLS if wanted. If cancelled, nothing stays open."""
-    stream = await trio.open_tcp_stream(host, port)
     if not tls:
-        return stream
+        return await trio.open_tcp_stream(host, port)
+    # First, so that no server waits for it with an open connection.
+    context = context or await trusted()
+    stream = await trio.open_tcp_stream(host, port)
     secured = trio.SSLStream(
-        stream,
-        context or ssl.create_default_context(),
-        server_hostname=host,
-        https_compatible=True,
+        stream, context, server_hostname=host, https_compatible=True
     )
     try:
         await secured.do_handshake()

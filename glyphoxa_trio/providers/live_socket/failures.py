@@ -13,6 +13,7 @@ from typing import Final
 
 from trio_websocket import ConnectionClosed
 
+from glyphoxa_trio.certificates import CertificatesUnreadable
 from glyphoxa_trio.providers.failures import excerpt, status_error
 from glyphoxa_trio.providers.live_wire import RETRYABLE
 from glyphoxa_trio.providers.llm import ErrorKind
@@ -98,6 +99,9 @@ def on_rejection(
 
 def on_dialling(error: Exception, place: str) -> LinkClosed:
     """Convert a failed connection to ``place``: no host, no server, or no trust."""
+    if isinstance(error, CertificatesUnreadable):
+        detail = excerpt(f"{place}: {error}")
+        return LinkClosed(ErrorKind.UNREACHABLE, detail, retryable=False)
     cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         detail = f"{place}: its certificate is not valid: {cause.verify_message}"

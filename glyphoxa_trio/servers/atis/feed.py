@@ -21,6 +21,8 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.certificates import trusted_for
+
 from .cache import Answer, FeedFailure, Fetched, Unchanged
 from .report import latest
 
@@ -129,7 +131,7 @@ class HttpFeed:
             await own.aclose()
 
     async def _fetch(self, icao: str, headers: Mapping[str, str]) -> Answer:
-        client = self._client()
+        client = await self._client()
         async with client.stream(
             "GET", self.url.replace(PLACE, icao), headers=headers
         ) as response:
@@ -186,12 +188,15 @@ class HttpFeed:
         said = _date(response.headers.get("date", "")) or self.now()
         return max(0.0, (until - said).total_seconds()) if until else 0.0
 
-    def _client(self) -> httpx2.AsyncClient:
+    async def _client(self) -> httpx2.AsyncClient:
         import httpx2
 
         if self._own is None:
+            tls = await trusted_for(self.url)
+        if self._own is None:  # another task may have made it meanwhile
             host = urlsplit(self.url).hostname or ""
             self._own = httpx2.AsyncClient(
+                verify=tls,
                 headers={
                     "User-Agent": self.agent,
                     "Accept": "text/plain, */*;q=0.5",

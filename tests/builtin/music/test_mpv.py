@@ -20,6 +20,8 @@ from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 from .tones import tone
 
+pytestmark = pytest.mark.border
+
 LIMIT = 30.0  # seconds; what is expected takes a tenth of one
 
 

@@ -26,6 +26,8 @@ from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .support import HTML, INN, STORY, WORDS, open_site, patient
 
+pytestmark = pytest.mark.border
+
 # G14
 
 TANGLED = "too complex"

@@ -36,6 +36,7 @@ from .support import HTML, INN, TEXT, WORDS, Asked, html, left_when_asked, open_
 # G14
 
 
+@pytest.mark.border
 async def test_a_page_is_read_as_text() -> None:
     with trio.fail_after(30):
         async with open_site(INN) as site:
@@ -47,6 +48,7 @@ async def test_a_page_is_read_as_text() -> None:
     assert not page.truncated
 
 
+@pytest.mark.border
 async def test_we_say_who_we_are_and_what_we_can_read() -> None:
     with trio.fail_after(30):
         async with open_site(INN, user_agent="TavernBot/2.0 (inn@example.org)") as site:
@@ -60,6 +62,7 @@ async def test_we_say_who_we_are_and_what_we_can_read() -> None:
         assert not {"cookie", "authorization", "referer"} & request.headers.keys()
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("headers", "body", "text"),
     [
@@ -134,6 +137,7 @@ async def test_what_is_packed_twice_by_two_headers_is_not_unpacked() -> None:
             assert "in an unknown way" in await site.refusal(kind=Unreadable)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("kind", "body", "said"),
     [
@@ -164,6 +168,7 @@ async def test_what_is_no_text_is_said(kind: str, body: bytes, said: str) -> Non
             assert said in await site.refusal(kind=Unreadable)
 
 
+@pytest.mark.border
 async def test_frames_are_named_with_their_addresses() -> None:
     page = b"<frameset><frame src=a.html><frame src='//x.example/b'></frameset>"
     with trio.fail_after(30):
@@ -180,6 +185,7 @@ def endless(piece: bytes) -> Pieces:
     return Pieces(pieces, HTML)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "piece",
     [
@@ -298,6 +304,7 @@ def to(place: str, status: int = 302) -> StatusReply:
     return StatusReply(status, {"Location": place})
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_followed_and_the_last_address_is_told(status: int) -> None:
     pages = {"/a": to("b?c#d", status), "/b": INN}
@@ -307,6 +314,7 @@ async def test_redirects_are_followed_and_the_last_address_is_told(status: int) 
     assert page.url == site.url("/b?c")
 
 
+@pytest.mark.border
 async def test_five_redirects_are_followed_and_no_sixth() -> None:
     pages = {f"/{n}": to(f"/{n + 1}") for n in range(9)} | {"/5": INN}
     with trio.fail_after(30):
@@ -352,6 +360,7 @@ async def test_nothing_leads_where_an_address_would_not(
             assert site.asked == ["/"]
 
 
+@pytest.mark.border
 async def test_a_page_that_forwards_leads_no_further_than_a_redirect() -> None:
     with trio.fail_after(30):
         async with open_site({"/file": forward("file:///etc/passwd")}) as site:
@@ -366,6 +375,7 @@ def forward(to: str, body: str = "", after: str = "0") -> StatusReply:
     )
 
 
+@pytest.mark.border
 async def test_a_page_that_forwards_is_followed_once() -> None:
     pages = {"/a": forward("b"), "/b": INN, "/c": forward("a")}
     with trio.fail_after(30):
@@ -374,6 +384,7 @@ async def test_a_page_that_forwards_is_followed_once() -> None:
             assert "more than once" in await site.refusal("/c", Unreadable)
 
 
+@pytest.mark.border
 async def test_pages_that_forward_in_a_circle_are_no_trap() -> None:
     pages = {"/a": forward("b"), "/b": forward("a"), "/self": forward("self", WORDS)}
     with trio.fail_after(30):
@@ -384,6 +395,7 @@ async def test_pages_that_forward_in_a_circle_are_no_trap() -> None:
             assert WORDS in (await site.page("/self")).text
 
 
+@pytest.mark.border
 async def test_a_page_that_forwards_much_later_is_read() -> None:
     with trio.fail_after(30):
         async with open_site(forward("/b", WORDS, after="300")) as site:

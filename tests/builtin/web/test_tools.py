@@ -184,6 +184,7 @@ async def turn(
         return said.done, model
 
 
+@pytest.mark.border
 async def test_an_npc_reads_a_page_and_searches() -> None:
     town = SearchEntry("Saltmere", "https://saltmere.example/", "A town by the sea.")
     with trio.fail_after(60):
@@ -197,6 +198,7 @@ async def test_an_npc_reads_a_page_and_searches() -> None:
     assert done.text == "So it is written."
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "reply",
     [NoAnswer(), Pieces(lambda: iter(lambda: b"<p>x", None), HTML, pause=0.02)],

@@ -16,6 +16,8 @@ from glyphoxa_trio.tools.speech import outcome_text
 
 from .support import FAST, LIMIT, READY, beside
 
+pytestmark = pytest.mark.border
+
 
 async def test_a_call_that_is_never_answered_ends_at_its_servers_limit() -> None:
     async with beside("never_answers", timeout=0.5) as table:

@@ -8,6 +8,8 @@ import trio
 
 from .support import READY, UNDISTURBED, beside
 
+pytestmark = pytest.mark.border
+
 
 async def test_a_ping_during_a_call_is_answered() -> None:
     async with beside("asks", what="ping") as table:

@@ -61,6 +61,7 @@ def test_the_catalogue_has_what_it_should() -> None:
     assert sum(bool(case.http) for case in CASES.values()) >= 50
 
 
+@pytest.mark.border
 async def test_a_run_that_freezes_is_killed_and_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -20,6 +20,8 @@ from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 from ..support import gone
 from .support import ENDS, FAST, LIMIT, ONCE, READY, RESTARTING, beside, restarts
 
+pytestmark = pytest.mark.border
+
 # ----------------------------------------------------------- will not go
 
 

@@ -71,6 +71,7 @@ def ask(command: tuple[str, ...]) -> dict[str, object]:
     return answer
 
 
+@pytest.mark.border
 def test_a_server_imports_nothing_but_a_little_of_the_standard_library() -> None:
     first, *flags = hostile.command("good")
     done = subprocess.run(
@@ -87,11 +88,13 @@ def test_a_server_imports_nothing_but_a_little_of_the_standard_library() -> None
     assert not heavy & imported
 
 
+@pytest.mark.border
 def test_the_command_line_and_the_function_start_the_same_server() -> None:
     module = (sys.executable, "-m", "glyphoxa_trio.testing.hostile", "lists_twice")
     assert ask(module) == ask(hostile.command("lists_twice"))
 
 
+@pytest.mark.border
 def test_the_command_line_lists_the_family_and_refuses_strangers() -> None:
     module = [sys.executable, "-m", "glyphoxa_trio.testing.hostile"]
     listed = subprocess.run(module, capture_output=True, text=True, check=True)
@@ -104,6 +107,7 @@ def test_the_command_line_lists_the_family_and_refuses_strangers() -> None:
     assert "no behaviour 'polite'" in refused.stderr
 
 
+@pytest.mark.border
 def test_a_server_started_by_hand_refuses_what_it_does_not_know() -> None:
     *command, _ = hostile.command("good")
     refused = subprocess.run(
@@ -113,6 +117,7 @@ def test_a_server_started_by_hand_refuses_what_it_does_not_know() -> None:
     assert "asks: what is one of" in refused.stderr
 
 
+@pytest.mark.border
 def test_the_journal_has_what_was_written_and_bad_may_count_as_a_writer(
     tmp_path: Path,
 ) -> None:

@@ -11,6 +11,8 @@ from glyphoxa_trio.tools.outcome import Status
 
 from .support import FAILED, ONCE, UNDISTURBED, beside
 
+pytestmark = pytest.mark.border
+
 GOOD = {"echo", "write", "bad"}
 MOST = 1_000  # tools of one server
 

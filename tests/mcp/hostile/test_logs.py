@@ -10,6 +10,8 @@ import trio
 
 from .support import beside
 
+pytestmark = pytest.mark.border
+
 
 async def test_a_bad_notification_is_no_line_of_a_log(
     caplog: pytest.LogCaptureFixture,

@@ -15,6 +15,8 @@ from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
 from .support import FAILED, FAST, LIMIT, ONCE, READY, UNDISTURBED, beside
 
+pytestmark = pytest.mark.border
+
 # ------------------------------------------------------------------- deaf
 
 

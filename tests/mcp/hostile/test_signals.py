@@ -12,6 +12,8 @@ import pytest
 from .catalogue import CASES, Case
 from .signals import ENDS, SLACK, end
 
+pytestmark = pytest.mark.border
+
 GROUPS = 2
 PART = 8
 

@@ -10,6 +10,8 @@ from glyphoxa_trio.tools.outcome import Status
 
 from .support import FAILED, ONCE, READY, RESTARTING, beside, restarts
 
+pytestmark = pytest.mark.border
+
 SOON = 8.0  # seconds; a start that keeps to its limit takes one, on a busy machine two
 BUSY = 2.0  # seconds in which Python itself has started, on a busy machine
 

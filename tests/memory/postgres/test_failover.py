@@ -17,6 +17,8 @@ from glyphoxa_trio.memory.visibility import CampaignKey
 
 from .server import Server, a_server, a_standby
 
+pytestmark = pytest.mark.border
+
 LIMIT = 60.0
 BARROW = CampaignKey("barrow")
 

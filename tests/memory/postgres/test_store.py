@@ -197,6 +197,7 @@ async def test_each_entry_is_written_once_however_often_connections_are_cut(
     ]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 async def test_nothing_is_lost_in_a_restart_of_the_database(
     own_server: Server, how: signal.Signals
@@ -254,6 +255,7 @@ async def test_who_lives_is_not_known_before_all_have_come_back(
             away = False
 
 
+@pytest.mark.border
 async def test_a_session_of_a_dead_process_can_be_taken_by_who_found_it_dead(
     own_server: Server,
 ) -> None:
@@ -285,6 +287,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.border
 async def test_a_process_that_was_killed_holds_no_session(database: str) -> None:
     with trio.fail_after(LIMIT):
         async with open_postgres(database) as memory:

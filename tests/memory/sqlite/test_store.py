@@ -212,6 +212,7 @@ async def test_a_backup_is_a_memory_of_its_own(tmp_path: Path) -> None:
             await copy.backup(tmp_path / "nowhere" / "copy.db")
 
 
+@pytest.mark.border
 async def test_a_file_that_another_program_has_locked_can_be_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +270,7 @@ def process(code: str, path: Path) -> Iterator[int]:
             running.kill()
 
 
+@pytest.mark.border
 async def test_a_session_of_another_process_is_free_when_that_is_killed(
     tmp_path: Path,
 ) -> None:
@@ -315,6 +317,7 @@ async def test_a_file_that_may_not_grow_can_be_written_when_it_may(
         assert kept == list(range(1, len(kept) + 1))
 
 
+@pytest.mark.border
 def test_a_disk_that_is_full_can_be_written_when_there_is_room(
     tmp_path: Path,
 ) -> None:

@@ -25,6 +25,8 @@ from ...cli.support import run
 from ...npc.support import Reply, ScriptedLLM, call
 from .feeds import FeedServer, bulletin, observed, open_feed
 
+pytestmark = pytest.mark.border
+
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "config" / "atis.yaml"
 LIMIT = 30.0  # seconds; nothing that passes comes near it

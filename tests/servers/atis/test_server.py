@@ -31,6 +31,8 @@ from ..processes import client_of, over_http
 from ..support import LineClient
 from .feeds import FeedServer, bulletin, observed, open_feed
 
+pytestmark = pytest.mark.border
+
 COMMAND = Path(sys.executable).with_name("glyphoxa")
 LIMIT = 30.0  # seconds; nothing that passes comes near it
 

@@ -11,10 +11,13 @@ from typing import Any
 
 import attrs
 import httpx2
+import pytest
 
 import trio
 
 from ..processes import LIMIT, over_http
+
+pytestmark = pytest.mark.border
 
 
 @attrs.define(eq=False)

@@ -142,6 +142,7 @@ async def curl(*arguments: str) -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.border
 async def test_the_curl_lines_of_the_seed_work_as_they_are(tmp_path: Path) -> None:
     # F3, F4, F8, F9, F11, F12, F13, F14
     cookies = str(tmp_path / "mcp-cookies.txt")
@@ -177,6 +178,7 @@ SPELLINGS = (
 )
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "line",
     [
@@ -233,6 +235,7 @@ async def test_the_command_line_of_the_seed_serves_its_curl_lines(
                     await process.wait()
 
 
+@pytest.mark.border
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_clients_of_both_ways_of_speaking_work_at_once() -> None:
     # F7
@@ -270,6 +273,7 @@ async def test_clients_of_both_ways_of_speaking_work_at_once() -> None:
             assert server.said.count(b"\n") == 1, server.said.decode()
 
 
+@pytest.mark.border
 async def test_a_server_that_is_told_to_stop_finishes_what_it_does(
     tmp_path: Path,
 ) -> None:
@@ -309,6 +313,7 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does(
             assert await server.process.wait() == 0
 
 
+@pytest.mark.border
 async def test_a_second_signal_does_not_wait() -> None:
     with trio.fail_after(60):
         async with open_server(*NOTES, "--drain", "600") as server:
@@ -336,6 +341,7 @@ async def test_a_second_signal_does_not_wait() -> None:
                     assert await server.process.wait() == 128 + signal.SIGTERM
 
 
+@pytest.mark.border
 async def test_an_address_is_there_before_its_server_is() -> None:
     with trio.fail_after(60):
         taken = socket.create_server(("127.0.0.1", 0))
@@ -395,6 +401,7 @@ async def refused(*arguments: str) -> str:
     return done.stderr.decode()
 
 
+@pytest.mark.border
 async def test_what_cannot_be_served_is_said_and_ends_with_2() -> None:
     # F3, F4
     with trio.fail_after(90), socket.create_server(("127.0.0.1", 0)) as taken:
@@ -407,6 +414,7 @@ async def test_what_cannot_be_served_is_said_and_ends_with_2() -> None:
         assert "invalid choice: 'carrier-pigeon'" in said
 
 
+@pytest.mark.border
 async def test_a_token_is_asked_for_and_never_shown() -> None:
     token = "open-sesame-4711"
     with trio.fail_after(60):
