@@ -4,8 +4,9 @@
 ``failed`` or ``skipped``, and the text of a failure. `tests.rings` reads them.
 ``--shuffle SEED`` runs the files, and the tests of each file, in another order.
 
-A test of the quick ring that starts a process fails: it is either marked as one of the
-few that may (`process`), or belongs to another ring.
+A test that uses the fixture of another program is marked as `border`. One of the quick
+ring that starts a process fails: it is either marked as one of the few that may
+(`process`), or belongs to another ring.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ from pathlib import Path
 
 import pytest
 
+# What is tested with one of these programs belongs to the border ring.
+_PROGRAMS = frozenset(
+    {
+        *("bus", "chromium", "database", "espeak", "mono", "mpv", "node", "own_server"),
+        *("portaudio", "postgres", "postgres_server", "primary"),
+    }
+)
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 _WHERE_PROCESSES_MAY_START = ("border", "long", "process")
 
@@ -56,9 +64,13 @@ class _Outcomes:
             file.write(json.dumps(line) + "\n")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
+    for item in items:
+        if not _PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("border")
     seed = config.getoption("shuffle")
     if seed is None:
         return
@@ -74,7 +86,7 @@ _running: list[pytest.Item] = []
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     if any(item.get_closest_marker(mark) for mark in _WHERE_PROCESSES_MAY_START):
         return (yield)
     _running[:] = [item]
