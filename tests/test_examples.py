@@ -80,7 +80,7 @@ def test_every_example_is_expected_to_say_something() -> None:
     "path",
     [
         pytest.param(
-            path, id=path.name, marks=pytest.mark.slow if path.name in SLOW else ()
+            path, id=path.name, marks=pytest.mark.long if path.name in SLOW else ()
         )
         for path in EXAMPLES
     ],
@@ -147,7 +147,7 @@ def node() -> None:
     pytest.skip("node is not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_servers_of_the_examples_say_their_tiers_themselves(
     node: None,
 ) -> None:  # G20, G42

@@ -120,7 +120,7 @@ def test_the_first_program_of_the_page_runs() -> None:
     assert ran.stdout.startswith("Blinded: ")
 
 
-@pytest.mark.slow
+@pytest.mark.border
 def test_a_command_is_answered_sentence_by_sentence() -> None:
     async def main() -> None:
         async with chat() as one:
@@ -145,7 +145,7 @@ def any_text(_: str, __: str) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_who_asks_again_interrupts_and_others_wait() -> None:
     async def main() -> None:
         async with chat() as one:
@@ -166,7 +166,7 @@ def test_who_asks_again_interrupts_and_others_wait() -> None:
     play(main)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chat_that_hangs_up_in_the_middle_of_a_turn() -> None:
     async def main() -> None:
         async with chat() as one:
@@ -178,7 +178,7 @@ def test_a_chat_that_hangs_up_in_the_middle_of_a_turn() -> None:
     play(main)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bot_without_ears_says_so() -> None:
     async def main() -> None:
         async with chat() as one:
@@ -190,7 +190,7 @@ def test_a_bot_without_ears_says_so() -> None:
 
 
 @pytest.mark.usefixtures("espeak")
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_voice_channel() -> None:
     """Somebody speaks, in frames of 20 ms; is understood; and is answered aloud."""
     pytest.importorskip("pocketsphinx")

@@ -63,7 +63,7 @@ def program(mode: Mode, end: End) -> Generator[Program]:
 
 
 @pytest.mark.parametrize(
-    "end", ["forgets", pytest.param("closes", marks=pytest.mark.slow)]
+    "end", ["forgets", pytest.param("closes", marks=pytest.mark.long)]
 )
 def test_a_loop_that_nobody_ends(mode: Mode, end: End) -> None:
     with program(mode, end) as one:
@@ -80,7 +80,7 @@ def test_a_program_that_exits_from_a_task(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize(
-    "times", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 8))]
+    "times", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 8))]
 )
 def test_a_program_that_is_interrupted(mode: Mode, times: int) -> None:
     """As often as somebody is impatient. A second Ctrl-C ends `asyncio.run` itself, and

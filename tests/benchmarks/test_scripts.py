@@ -57,7 +57,7 @@ def test_every_script_is_part_of_the_whole() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.long)
         for name in NAMES
     ],
 )
@@ -100,7 +100,7 @@ def test_a_script_runs_and_reports_its_figures(name: str) -> None:
     assert any(found["bare_p50"] is not None for found in report["figures"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figures_stand_beside_those_of_an_earlier_commit() -> None:
     done = subprocess.run(
         [

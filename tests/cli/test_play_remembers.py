@@ -81,7 +81,7 @@ def test_the_conversation_goes_on_until_it_is_ended_and_is_replayed(
     assert "The crown is under the old oak." in third.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_goes_on_when_a_player_is_forgotten_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "inn.yaml"
     file.write_text(CONFIG, encoding="utf-8")

@@ -117,7 +117,7 @@ def events(lines: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == kind]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("espeak")
 async def test_a_spoken_question_is_answered_aloud(tmp_path: Path) -> None:
     question = await asked(tmp_path / "question.wav")
@@ -143,7 +143,7 @@ async def test_a_spoken_question_is_answered_aloud(tmp_path: Path) -> None:
     assert kept.stat().st_size > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("espeak")
 async def test_a_model_that_speaks_hears_nothing_but_speech(tmp_path: Path) -> None:
     question = await asked(tmp_path / "question.wav")
@@ -173,7 +173,7 @@ async def test_a_model_that_speaks_hears_nothing_but_speech(tmp_path: Path) -> N
     assert level(heard[-second:]) < -90  # the NPC does not hear itself
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_portaudio_is_opened_and_ctrl_c_closes_it_and_keeps_the_session(
     tmp_path: Path, portaudio: dict[str, str]
 ) -> None:
@@ -186,7 +186,7 @@ async def test_portaudio_is_opened_and_ctrl_c_closes_it_and_keeps_the_session(
     assert kept.stat().st_size > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_level_and_the_state_are_on_the_screen(tmp_path: Path) -> None:
     null = ("--microphone", "null", "--loudspeaker", "null")
     with terminal("talk", with_voice(tmp_path), *null) as screen:

@@ -29,7 +29,7 @@ from .chaos.run import NoServer, run
 from .chaos.tables import Table, Tally
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_tenth_of_the_chaos_breaks_nothing() -> None:
     seed = random.randrange(10_000)
     try:

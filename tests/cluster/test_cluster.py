@@ -428,7 +428,7 @@ async def owner_of(runtime: RemoteRuntime, processes: Processes) -> Process:
     return processes.named(found[0])
 
 
-@pytest.mark.slow
+@pytest.mark.border
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_session_goes_on_elsewhere(
     processes: Processes, bus: RealServer, how: signal.Signals
@@ -446,7 +446,7 @@ async def test_a_session_goes_on_elsewhere(
             assert (await said(runtime, "once more")).text == "Heard 3: hail."
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_turn_whose_worker_is_lost_ends(
     processes: Processes, bus: RealServer, how: signal.Signals
@@ -465,7 +465,7 @@ async def test_a_turn_whose_worker_is_lost_ends(
         assert (await said(runtime, "and now")).text == "Heard 2: hail."
 
 
-@pytest.mark.slow
+@pytest.mark.border
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_no_effect_is_run_twice(
     processes: Processes, bus: RealServer, how: signal.Signals
@@ -521,7 +521,7 @@ async def test_a_worker_with_many_sessions_begins_to_drain_with_few_of_them(
                 assert "hail" in done.text
 
 
-@pytest.mark.slow
+@pytest.mark.border
 async def test_a_worker_that_drains_is_noticed_by_nobody(
     processes: Processes, bus: RealServer
 ) -> None:

@@ -66,7 +66,7 @@ def a_worker(
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.border
 def test_a_conversation_goes_on_when_its_worker_is_killed(config: Path) -> None:
     with a_server() as bus, ExitStack() as stack:
 
@@ -111,7 +111,7 @@ def test_an_address_that_is_none_is_named() -> None:
     assert done.stderr.startswith("glyphoxa: --nats: ")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_operator_finds_sessions_and_drains_their_worker(config: Path) -> None:
     with a_server() as bus, a_worker(config, bus) as process:
 
@@ -141,7 +141,7 @@ def test_an_operator_finds_sessions_and_drains_their_worker(config: Path) -> Non
         assert "no worker has a session" in ask("sessions").stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_play_talks_to_the_npcs_of_workers(config: Path) -> None:
     config.write_text(f"{CONFIG}  - {{name: Old Ida, personality: A cook.}}\n")
     lines = "Hail!\n/as ida Come in.\n/mute Bo\n/who\n/where\n/tools\n@Ida Hail!\n"
@@ -171,7 +171,7 @@ def test_play_says_what_it_cannot_do_from_afar() -> None:
     assert "give one configuration" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.border
 def test_init_makes_the_tables_once() -> None:
     with the_server() as server, server.database() as parameters:
         address = f"postgresql:///?{urlencode(conninfo_to_dict(parameters))}"
@@ -256,7 +256,7 @@ def alive(pids: set[int]) -> set[int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dev_goes_on_when_its_worker_is_killed(developed: Developed) -> None:
     developed.begins()
     developed.say("Good evening!")
@@ -280,7 +280,7 @@ def test_dev_goes_on_when_its_worker_is_killed(developed: Developed) -> None:
     assert alive(developed.processes()) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tethers processes")
 def test_dev_leaves_no_orphans_when_it_is_killed(developed: Developed) -> None:
     developed.begins()
@@ -309,7 +309,7 @@ def test_dev_says_what_it_lacks(
     assert "nats-server does not start" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.border
 def test_what_cannot_be_is_said_in_a_line(config: Path) -> None:
     nowhere = f"nats://127.0.0.1:{free_port()}"
     done = run("cluster", "say", "t", "Bo", "hail", "--nats", nowhere)

@@ -79,7 +79,7 @@ def kept(file: Path) -> list[tuple[str, int, int]]:
         return database.execute("select session, epoch, coins from purse").fetchall()
 
 
-@pytest.mark.slow  # its servers start for seconds
+@pytest.mark.border  # its servers start for seconds
 async def test_a_session_that_is_taken_over_has_a_higher_epoch_at_its_server(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ async def test_a_session_that_is_taken_over_has_a_higher_epoch_at_its_server(
             assert kept(file)[0] == (session, claim.epoch, 85)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_owner_that_takes_over_tells_its_own_epoch(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:
@@ -138,7 +138,7 @@ async def spends(npc: Npc) -> str:
     return ends[0].outcome.status
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_sessions_without_a_claim_name_none(tmp_path: Path) -> None:
     file = tmp_path / "purses.db"
     with trio.fail_after(LIMIT):

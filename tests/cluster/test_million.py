@@ -48,7 +48,7 @@ def test_the_command_says_what_players_saw(capsys: pytest.CaptureFixture[str]) -
     assert "Promises: all kept." in printed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_thousand_sessions_over_twenty_workers() -> None:
     evening = Evening(100_000, 20, seconds=120.0)
     assert evening.play() == []

@@ -534,7 +534,7 @@ def _fields(message: SharedCallMessage) -> dict[str, Any]:
 # ------------------------------------------------------ processes, and one is killed
 
 
-@pytest.mark.slow  # its servers start for seconds
+@pytest.mark.long  # its servers start for seconds
 async def test_a_call_whose_worker_is_killed_is_made_by_the_one_that_asked(
     bus: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,7 +235,7 @@ async def test_a_gateway_shows_its_own(
         assert (await scraped(service.url))("bus_connected") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_serves_them_and_the_status_has_them(tmp_path: Path) -> None:
     config = tmp_path / "inn.yaml"
     config.write_text(CONFIG)

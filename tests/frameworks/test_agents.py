@@ -89,7 +89,7 @@ def _with_command(folder: Path) -> Path:
     return command.parent
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("example", ["openai_agents_npc.py", "pydantic_ai_npc.py"])
 async def test_an_agent_speaks_with_an_npc(example: str, tmp_path: Path) -> None:

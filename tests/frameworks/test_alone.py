@@ -8,7 +8,7 @@ import pytest
 
 from .support import python_of, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 # What venv brings; and for the benchmark, LiveKit's plugin with what it requires.
 BESIDE = {

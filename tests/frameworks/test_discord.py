@@ -14,7 +14,7 @@ import pytest
 
 from .support import python_of, run, seen
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 CASES = "tests.frameworks.discord_cases"
 TOKEN = "bot-token-not-to-be-seen-012345"
 WORDS = "The rain has not stopped. Sit down by the fire."

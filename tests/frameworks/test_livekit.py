@@ -14,7 +14,7 @@ import pytest
 
 from .support import python_of, run, seen
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 CASES = "tests.frameworks.livekit_cases"
 WORDS = "The rain has not stopped. Sit down by the fire."
 CUT = "The rain has not stopped. Sit down"

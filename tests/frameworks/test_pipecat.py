@@ -26,7 +26,7 @@ USER, SILENT = "UserStartedSpeakingFrame", "UserStoppedSpeakingFrame"
 TEXT, CUT = "AggregatedTextFrame", "InterruptionFrame"
 ALL: Final = "One is one. Two words are here. Three comes last."
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -25,7 +25,7 @@ from glyphoxa_trio.testing.elevenlabs_server import open_elevenlabs_server, soun
 
 from .support import ROOT, python_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 HORSE = "What is the price of a horse?"
 
 

@@ -30,7 +30,7 @@ FEWEST = MESSAGES // 100
 Client = Callable[..., Awaitable[None]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 # The SDK's and HTTPX's, of streams that are left in the middle; trio closes them.
 @pytest.mark.filterwarnings("ignore:.*Async generator:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -236,7 +236,7 @@ def garbage() -> Iterator[None]:
         gc.collect()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_collection_of_garbage_in_its_step_is_not_its_fault() -> None:
     paused: list[float] = []
 
@@ -296,7 +296,7 @@ def run(source: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="starves it by priority")
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_busy_machine_is_not_the_tools_fault() -> None:
     """Three others want its processor more, so that a step which computes for 20 ms
     takes much longer than a hold."""
@@ -359,7 +359,7 @@ async def test_a_synchronous_handler_may_take_its_time() -> None:
     assert told == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_step_without_an_end_is_in_the_log_while_it_stands(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

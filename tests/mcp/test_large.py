@@ -269,7 +269,7 @@ def test_a_condensed_answer_is_that_of_the_request_that_was_asked() -> None:
     assert "unusable" in broken
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_nobody_waits_while_a_large_answer_is_read() -> None:
     # What it would cost to parse it here is measured here, and so is the worst time
     # that the loop was away while it came and was read elsewhere.

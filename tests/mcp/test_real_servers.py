@@ -28,7 +28,7 @@ from .support import SERVERS, TAVERN, Watcher, is_gone
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 
 
-@pytest.mark.slow
+@pytest.mark.border
 async def test_our_examples_and_a_public_server_work_together() -> None:
     # A1, N1, N3
     # G2, G42, N17, N18, N20, N28

@@ -104,7 +104,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_schemas_hold_neither_the_process_nor_other_servers(tmp_path: Path) -> None:
     tools: dict[str, tuple[dict[str, Any], Any]] = {}
     for number, (schema, answer) in enumerate(OUTPUTS.values()):

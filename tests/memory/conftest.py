@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         many = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         if many and parameters.get("open_store") == "postgres":
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ def test_letters_without_a_small_form_of_their_own_have_the_plain_one() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_index_of_a_file_takes_every_word_as_it_is() -> None:
     words = {
         word

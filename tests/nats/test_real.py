@@ -179,7 +179,7 @@ async def test_a_subscriber_that_does_not_read_holds_nobody() -> None:
                 assert nats.statistics().reconnections == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_cluster_outlives_one_of_its_servers() -> None:
     ports = [free_port() for _ in range(3)]
     with ExitStack() as stack, trio.fail_after(2 * FEW):

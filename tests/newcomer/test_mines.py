@@ -155,7 +155,7 @@ def test_the_field_has_mines_of_every_kind() -> None:  # G21, N29
             flow,
             trust,
             id=f"{name}-{trust}",
-            marks=() if flow.quick and trust == "full" else pytest.mark.slow,
+            marks=() if flow.quick and trust == "full" else pytest.mark.long,
         )
         for name, flow in FLOWS.items()
         for trust in ("full", "limited")

@@ -98,7 +98,7 @@ def test_every_command_of_the_readme_is_run_or_has_a_reason() -> None:
     assert len(walk()) >= 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_readme_is_walked_twice(place: Place) -> None:
     way = [c for c in walk() if LONG or c.printed != "glyphoxa simulate CONFIG"]
     before = {command: await _step(place, command) for command in way}
@@ -122,7 +122,7 @@ async def _step(place: Place, command: Command) -> Ran:
     return ran
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_demo_with_a_slow_oracle_in_between_ends_where_it_began(
     place: Place,
 ) -> None:

@@ -38,7 +38,7 @@ from .mind import Mind, failed
 from .strangers import ALL, READING, STRANGERS, Call, Home, furnish
 from .support import LONG, Ran, contents, run, write_config
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 STARTS: Final = 10 if LONG else 5
 ENOUGH: Final = 0.9

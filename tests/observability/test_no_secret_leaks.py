@@ -287,7 +287,7 @@ ALL = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_no_command_tells_a_secret(tmp_path: Path) -> None:
     # A39
     out: dict[str, str] = {}

@@ -87,7 +87,7 @@ trio.run(main)
     "config",
     [
         [],
-        pytest.param([str(ROOT / "config" / "tavern.yaml")], marks=pytest.mark.slow),
+        pytest.param([str(ROOT / "config" / "tavern.yaml")], marks=pytest.mark.long),
     ],
     ids=["in code", "a file with a server"],
 )

@@ -70,7 +70,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(venv / "bin", place)
 
 
-@pytest.mark.slow
+@pytest.mark.border
 def test_whoever_installs_it_talks_to_the_tavern_and_begins_a_project(
     installed: Installed,
 ) -> None:
@@ -95,7 +95,7 @@ def test_whoever_installs_it_talks_to_the_tavern_and_begins_a_project(
     assert "pytest" in tried.stderr  # the test's, and not the package's
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_libraries_of_extras_and_of_tests_are_not_installed_with_it(
     installed: Installed,
 ) -> None:
@@ -118,7 +118,7 @@ print(*[name for name in {names} if is_there(name)])
 NPC = "npcs: [{name: Bo, tools: [dice]}]\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extra", "command", "config"),
     [
@@ -173,7 +173,7 @@ run = lambda: draw([], Path("drawn"), limits=DEFAULT_LIMITS)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extra", "program"),
     [
@@ -200,7 +200,7 @@ except GlyphoxaError as error:
     assert f"pip install 'glyphoxa-trio[{extra}]'" in done.stdout, done
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_dependencies_can_be_resolved_for_later_pythons(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -230,7 +230,7 @@ def test_its_dependencies_can_be_resolved_for_later_pythons(
         assert {"glyphoxa-trio", "trio", "mcp", "apsw", "hypothesis"} <= found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_of_the_readme_work_with_what_it_installs(
     installed: Installed,
 ) -> None:
@@ -261,7 +261,7 @@ def test_the_commands_of_the_readme_work_with_what_it_installs(
 VERIFY = "glyphoxa-trio[verify]"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_is_typed_and_is_the_same_when_built_from_the_sources(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -285,7 +285,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {name: packed.read(name) for name in packed.namelist()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_source_distribution_has_what_make_needs(tmp_path: Path) -> None:
     from hatchling.builders.sdist import SdistBuilder
 

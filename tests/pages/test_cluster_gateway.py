@@ -39,7 +39,7 @@ def a_gateway(bus: RealServer) -> Generator[str]:
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_operator_sees_the_turns_of_workers(page: Page, tmp_path: Path) -> None:
     config = tmp_path / "inn.yaml"
     config.write_text(CONFIG)

@@ -54,7 +54,7 @@ def found(audio: bytes, how: Endpointing = SILERO) -> list[tuple[float, float]]:
 @pytest.mark.parametrize(
     "noise",
     [
-        name if number == 0 else pytest.param(name, marks=pytest.mark.slow)
+        name if number == 0 else pytest.param(name, marks=pytest.mark.long)
         for number, name in enumerate(STEADY)
     ],
 )
@@ -68,7 +68,7 @@ def test_what_a_table_sounds_like_is_nobody_who_speaks(noise: str) -> None:
 @pytest.mark.border
 @pytest.mark.usefixtures("espeak")
 @pytest.mark.parametrize(
-    "voices", [12, *(pytest.param(n, marks=pytest.mark.slow) for n in (14, 20))]
+    "voices", [12, *(pytest.param(n, marks=pytest.mark.long) for n in (14, 20))]
 )
 async def test_a_crowd_is_nobody_who_speaks(voices: int) -> None:
     assert found(pcm(await crowd(LENGTH, voices))) == []

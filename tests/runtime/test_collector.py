@@ -93,7 +93,7 @@ async def test_a_library_touches_nothing(autojump_clock: MockClock) -> None:
         assert held() == (PLAIN, False)
 
 
-@pytest.mark.slow
+@pytest.mark.border
 async def test_full_collections_are_kept_away_before_any_server_starts(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ async def test_full_collections_are_kept_away_before_any_server_starts(
     assert seen == [SETTLED]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_what_was_frozen_by_somebody_else_stays_theirs(
     autojump_clock: MockClock,
 ) -> None:
@@ -124,7 +124,7 @@ async def test_what_was_frozen_by_somebody_else_stays_theirs(
 
 
 @pytest.mark.parametrize("lives", [(1.0, 2.0), (2.0, 1.0)])
-@pytest.mark.slow
+@pytest.mark.long
 async def test_of_several_runtimes_the_last_one_puts_it_back(
     lives: tuple[float, float], autojump_clock: MockClock
 ) -> None:
@@ -149,7 +149,7 @@ async def test_it_is_put_back_when_opening_fails(autojump_clock: MockClock) -> N
     assert held() == (PLAIN, False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_it_is_put_back_when_the_block_fails(autojump_clock: MockClock) -> None:
     with pytest.raises(KeyError):
         async with open_runtime(CONFIG, llm=ScriptedLLM([]), collector="settle"):
@@ -157,7 +157,7 @@ async def test_it_is_put_back_when_the_block_fails(autojump_clock: MockClock) ->
     assert held() == (PLAIN, False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_thresholds_that_somebody_set_meanwhile_are_left_to_them(
     autojump_clock: MockClock,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_another_word_is_refused() -> None:
             pass
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_full_collections_come_when_nobody_talks_and_free_what_was_frozen(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +196,7 @@ async def test_full_collections_come_when_nobody_talks_and_free_what_was_frozen(
             nursery.cancel_scope.cancel()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_there_is_no_full_collection_without_garbage_to_look_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +213,7 @@ async def test_there_is_no_full_collection_without_garbage_to_look_for(
             gc.enable()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_no_runtime_collects_while_another_one_talks(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +235,7 @@ async def test_no_runtime_collects_while_another_one_talks(
 
 
 @pytest.mark.parametrize("how", ["leave", "freeze"])
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_runtime_that_does_not_collect_is_asked_before_another_does(
     how: Collector, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +257,7 @@ async def test_a_runtime_that_does_not_collect_is_asked_before_another_does(
     assert collector._PROCESS.idle == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_settles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,7 +66,7 @@ def _spec(name: str, entry: Mapping[str, Any]) -> ServerSpec:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name == "opencode.jsonc" else pytest.param(name, marks=pytest.mark.slow)
+        name if name == "opencode.jsonc" else pytest.param(name, marks=pytest.mark.long)
         for name in FORMS
     ],
 )

@@ -428,7 +428,7 @@ async def test_it_ends_in_time_in_the_middle_of_a_turn(
             os.kill(int(pid.read_text()), 0)
 
 
-@pytest.mark.slow
+@pytest.mark.border
 async def test_the_demo_is_served() -> None:
     async with client("stdio", ROOT / "config" / "tavern.yaml") as asked:
         said = await call(asked, "say", npc="Greymantle", text="Roll 1d1 for me")

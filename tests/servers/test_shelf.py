@@ -158,7 +158,7 @@ async def test_a_second_runtime_tiers_every_group_without_a_probe(
             assert words in outcome.message
 
 
-@pytest.mark.slow
+@pytest.mark.border
 async def test_the_same_over_http(tmp_path: Path) -> None:  # G15, G20
     with trio.fail_after(LIMIT):
         async with (

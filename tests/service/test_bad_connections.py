@@ -219,7 +219,7 @@ async def test_a_client_that_does_not_read_is_closed() -> None:
         await is_served(served)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_five_hundred_bad_connections_leave_nothing_behind() -> None:
     def slow(request: LLMRequest) -> list[Any]:
         last = request.messages[-1].content

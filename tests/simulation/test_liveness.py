@@ -89,9 +89,9 @@ def answered(monitor: Monitor) -> list[float]:
     [
         (READS, Tier.FAST),
         (WRITES, Tier.FAST),
-        pytest.param(DECLARES, Tier.FAST, marks=pytest.mark.slow),
-        pytest.param(WRITES, Tier.STANDARD, marks=pytest.mark.slow),
-        pytest.param(READS, Tier.DEEP, marks=pytest.mark.slow),
+        pytest.param(DECLARES, Tier.FAST, marks=pytest.mark.long),
+        pytest.param(WRITES, Tier.STANDARD, marks=pytest.mark.long),
+        pytest.param(READS, Tier.DEEP, marks=pytest.mark.long),
     ],
     ids=["reads", "writes", "declares", "writes, standard", "reads, deep"],
 )

@@ -286,7 +286,7 @@ def test_what_is_known_is_what_a_runtime_would_know_that_starts_now() -> None:
     assert called.took == pytest.approx(0.8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_seed_is_the_same_verdict() -> None:
     first, second = (look(table("oracle.consult"), evenings=25) for _ in range(2))
     assert (first.evenings, first.turns) == (second.evenings, second.turns)
@@ -407,7 +407,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_wrong_configuration_fails_with_an_example_that_replay_shows(
     wrong: Path,
 ) -> None:
@@ -421,7 +421,7 @@ def test_a_wrong_configuration_fails_with_an_example_that_replay_shows(
     assert "oracle.vision skipped" in replayed.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_says_the_same_twice_and_leaves_nothing_behind(
     wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,7 +437,7 @@ def test_it_says_the_same_twice_and_leaves_nothing_behind(
     assert [x.suffix for x in path.parent.iterdir()] == [".jsonl"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_verdict_as_json(wrong: Path, tmp_path: Path) -> None:
     checked = run(
         "verify",
@@ -455,7 +455,7 @@ def test_the_verdict_as_json(wrong: Path, tmp_path: Path) -> None:
     assert standard["hidden"][0]["reason"] == "over_tier"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_tavern_keeps_its_promises() -> None:
     checked = run("verify", ROOT / "config" / "tavern.yaml", "--evenings", "10")
     assert checked.returncode == 0, checked.stdout + checked.stderr

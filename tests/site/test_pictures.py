@@ -43,7 +43,7 @@ def test_the_turn_is_drawn_as_it_was_to_the_byte() -> None:
     assert turn.facts(seen) in "".join(picture.itertext())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_session_is_what_the_demo_says_but_for_times_and_dice(
     tmp_path: Path,
 ) -> None:

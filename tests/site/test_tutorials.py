@@ -55,7 +55,7 @@ def test_what_a_tutorial_shows_is_linked_for_those_who_read_it_elsewhere(
         assert f"](../{path.removeprefix('docs/')})" in text, path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
     folder, home = tmp_path / "folder", tmp_path / "home"

@@ -36,7 +36,7 @@ def median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(GROUPS))
 async def test_no_bad_server_keeps_a_good_one_waiting(
     number: int, controls: list[Seen]

@@ -21,7 +21,7 @@ CHOSEN = [case for case in CASES.values() if not case.http][::PART]
 COMPANY = [CHOSEN[number::GROUPS] for number in range(GROUPS)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("group", range(GROUPS))
 async def test_a_signal_ends_the_program_in_bad_company(group: int) -> None:
     number = (signal.SIGINT, signal.SIGTERM)[group % 2]

@@ -59,7 +59,7 @@ def fails_over(primary: Server, standby: Server) -> None:
     standby.execute("select pg_promote()")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_no_epoch_is_given_twice_by_a_server_that_lacks_the_last_claims(
     primary: Server,
 ) -> None:

@@ -225,7 +225,7 @@ async def test_nothing_is_lost_in_a_restart_of_the_database(
                 await other.journal.claim("", "table", BARROW)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_who_lives_is_not_known_before_all_have_come_back(
     own_server: Server,
 ) -> None:

@@ -341,7 +341,7 @@ def test_a_disk_that_is_full_can_be_written_when_there_is_room(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_acknowledged_survives_twenty_kills(tmp_path: Path) -> None:
     # G38
     done = subprocess.run(

@@ -163,7 +163,7 @@ async def test_a_model_that_is_being_dropped_is_gone_at_once_and_bit_by_bit(
         assert connection.execute("select count(*) from model").get == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_search_is_cancelled_soon(tmp_path: Path) -> None:
     filled(tmp_path / "memory.db", 20_000, 64)
     late = []

@@ -46,7 +46,7 @@ def feed_with_weather() -> str:
     return bulletin(*(observed(9, icao, "CAVOK") for icao in ("ENGM", "ENBR")))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_tower_of_the_example_says_the_weather() -> None:  # A15, A53
     async with open_feed(feed_with_weather()) as feed:
         with trio.fail_after(LIMIT):

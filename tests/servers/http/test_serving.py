@@ -182,7 +182,7 @@ SPELLINGS = (
 @pytest.mark.parametrize(
     "line",
     [
-        line if line == SPELLINGS[0] else pytest.param(line, marks=pytest.mark.slow)
+        line if line == SPELLINGS[0] else pytest.param(line, marks=pytest.mark.long)
         for line in SPELLINGS
     ],
 )
