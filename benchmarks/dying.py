@@ -16,9 +16,6 @@ seconds; servers are killed and stopped one by one. First backoff: 50 ms.
 
 Against: for the turns, those of the first spell; for coming back, 16 bare children
 that are started at once, until the last has listed its tools.
-
-Above 300 lines, because the faults of servers are read best beside their effect on
-turns.
 """
 
 from __future__ import annotations

@@ -40,8 +40,6 @@ Memory is the growth of the resident set (``/proc/self/statm``) from an open
 runtime, whose first NPC has had a turn, to all sessions open; and to all of them
 after two or three turns each, which they remember. The configurations of the NPCs are
 not in it. Each size is a process of its own; so it is on Linux only.
-
-Above 300 lines because all of this is one scene, played in several sizes.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ is in every figure, and all of it on one core.
 A new socket of Gemini 2.5 takes its server 200 ms to set up.
 
 Against: for a result, a text of the same size over a bare trio-websocket.
-
-Above 300 lines: what tools cost a conversation, with the same two fakes.
 """
 
 from __future__ import annotations

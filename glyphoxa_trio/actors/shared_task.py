@@ -5,8 +5,6 @@ Run here, it cannot block a caller: a caller waits for the task's result as long
 likes, and leaves when it likes. A task is cancelled when its last waiter leaves; one
 that does not stop then is *lingering*. Lingering tasks are counted by key, and beyond a
 limit no more tasks are started for that key.
-
-Above 300 lines, because the ways in which a task starts and ends are read together.
 """
 
 from __future__ import annotations

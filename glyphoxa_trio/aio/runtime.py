@@ -1,7 +1,4 @@
-"""`Runtime` for asyncio: the NPCs, tools and servers of a running configuration.
-
-Above 300 lines, because the native one is.
-"""
+"""`Runtime` for asyncio: the NPCs, tools and servers of a running configuration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command line: verbs, their options and help.
-
-Above 300 lines, because what a verb can do is said where its options are.
-"""
+"""The command line: verbs, their options and help."""
 
 from __future__ import annotations
 

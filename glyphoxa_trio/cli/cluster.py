@@ -1,7 +1,4 @@
-"""``glyphoxa cluster …``: sessions on several machines.
-
-Above 300 lines, because each command says what its options are.
-"""
+"""``glyphoxa cluster …``: sessions on several machines."""
 
 from __future__ import annotations
 

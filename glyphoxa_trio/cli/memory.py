@@ -1,7 +1,4 @@
-"""``glyphoxa memory …``: the memory of a campaign, searched, filled and emptied.
-
-Above 300 lines, because what a verb can do is said where its options are.
-"""
+"""``glyphoxa memory …``: the memory of a campaign, searched, filled and emptied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The conversation of `play`: the NPC that is addressed, and the meaning of a line.
-
-Above 300 lines, because all that a line may mean stands in one place.
-"""
+"""The conversation of `play`: the NPC that is addressed, and the meaning of a line."""
 
 from __future__ import annotations
 

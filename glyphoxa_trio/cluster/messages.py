@@ -7,8 +7,6 @@ A field that says which case it is, such as ``reason``, is any text for the same
 
 An ``id`` belongs to one utterance or request, and is unique in a deployment for ever:
 it is what keeps an utterance that is sent again from being run again.
-
-Above 300 lines, because all messages are one union.
 """
 
 from __future__ import annotations

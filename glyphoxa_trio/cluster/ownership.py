@@ -10,8 +10,6 @@ of a session are in its journal, with its turns and its begun effects, so whoeve
 it next knows them as well.
 
 Pure: times are seconds of one clock, which are passed in, and methods return actions.
-Above 300 lines, because every message and every answer of a journal meets the same
-state.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ in an older epoch than the client knows of comes from a worker that has lost the
 and does not know that yet: its conversation lacks the latest turns.
 
 Pure: times are seconds of one clock, which are passed in, and methods return actions.
-Above 300 lines, because every message meets the same state.
 """
 
 from __future__ import annotations

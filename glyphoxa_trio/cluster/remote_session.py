@@ -2,7 +2,6 @@
 
 The methods are those of `Session`, `Npc` and `Scene`, and `asked` says which there are.
 Turns are those of trio, or of asyncio (`cluster.aio`).
-Above 300 lines, because each of them is here by its name.
 """
 
 from __future__ import annotations

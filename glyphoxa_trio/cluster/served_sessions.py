@@ -1,7 +1,4 @@
-"""The sessions of a runtime that a worker holds, and the turns that run there.
-
-Above 300 lines, because a session that is given up ends all that goes on in it.
-"""
+"""The sessions of a runtime that a worker holds, and the turns that run there."""
 
 from __future__ import annotations
 

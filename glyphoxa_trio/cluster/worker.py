@@ -6,8 +6,7 @@
                 await worker.drained()
 
 It hears what clients send, and does what `Ownership` says. Sessions are kept in the
-runtime's memory, whose journal says who has which. Above 300 lines, because what is
-heard and what is done about it share one `Ownership`.
+runtime's memory, whose journal says who has which.
 """
 
 from __future__ import annotations

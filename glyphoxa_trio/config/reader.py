@@ -1,8 +1,7 @@
 """Walks plain data and the layout of the model together, and builds the model.
 
 cattrs finds the reader for a type; the readers are all here and in `scalars`,
-because its own would coerce (bool("false") is True) and forget places. Above 300 lines,
-because the readers call each other.
+because its own would coerce (bool("false") is True) and forget places.
 """
 
 from __future__ import annotations

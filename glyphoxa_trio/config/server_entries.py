@@ -2,8 +2,6 @@
 
 For programs that show and edit them. Secrets are hidden in what is shown. Only the
 ``.mcp.json`` is edited (`config.edit`).
-
-Above 300 lines, because what is listed and what is edited are read together.
 """
 
 from __future__ import annotations

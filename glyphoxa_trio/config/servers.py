@@ -1,7 +1,4 @@
-"""MCP servers as configured: one `ServerSpec` inside, whatever the file.
-
-Above 300 lines: what a server may be given, and what contradicts what, is one table.
-"""
+"""MCP servers as configured: one `ServerSpec` inside, whatever the file."""
 
 from __future__ import annotations
 

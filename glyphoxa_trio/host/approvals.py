@@ -11,8 +11,7 @@ A person may approve a tool as it is, even if the configuration does not: `agree
 the tools that are still as they were then. If such a tool changes, it is held back too.
 
 `Approvals` is the state and its rules, without a clock or I/O. `ApprovalKeeper` loads
-and saves it in the background, so that no call ever waits for a disk. Above 300 lines,
-because the rules of keeping and the way of keeping are read together.
+and saves it in the background, so that no call ever waits for a disk.
 """
 
 from __future__ import annotations

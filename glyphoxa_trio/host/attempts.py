@@ -1,8 +1,7 @@
 """Attempts: the shared tasks that run tools, and the sample that each one records.
 
 Several callers may wait for one attempt. Its result goes to all of them; its latency
-and health sample is recorded once. Above 300 lines, because how a task starts and what
-its end means are read together.
+and health sample is recorded once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The calibrator: the actor that owns the measurements of all tools.
 
 It receives every observation and answers requests for probes and reports. It hands the
-`Estimate` that follows from the measurements to the catalogue. Above 300 lines, because
-its messages, its handling of each, and its probes are one actor.
+`Estimate` that follows from the measurements to the catalogue.
 """
 
 from __future__ import annotations

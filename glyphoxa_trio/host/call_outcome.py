@@ -1,7 +1,6 @@
 """Pending calls, and the `Outcome` that follows from each way a call can end.
 
-Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds. Above 300 lines,
-because all ways in which a call can end are read together.
+Pure: no clock, no tasks. ``now`` is on trio's clock, in seconds.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ observation, in this order. A task that takes long may get a second one (`hedgin
 
 The caller owns the deadline. The handler runs as a shared task in the host's nursery,
 so that it cannot delay the caller, whatever it does. Within one fan-out, calls with
-side effects on one tool group run in call order, all others in parallel. Above 300
-lines, because that order is what the module guarantees, and it reads best in one place.
+side effects on one tool group run in call order, all others in parallel.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
         await host.calibrate(within=10)
         outcome = await host.execute("dice.roll", {"expression": "2d6+3"})
 
-It is independent of MCP: a remote tool is a `Tool` whose handler asks an actor. Above
-300 lines, because it is the one entry point, and opening it connects all the parts.
+It is independent of MCP: a remote tool is a `Tool` whose handler asks an actor.
 """
 
 from __future__ import annotations

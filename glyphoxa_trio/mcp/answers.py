@@ -3,8 +3,6 @@
 Three questions decide which error it is: was the request run, is the session still
 good, and when may the call be retried. Status codes alone do not answer them: a proxy
 sends 503 for a server that broke off, and a server may send 200 with a login page.
-
-Above 300 lines, because all the ways in which a response can fail are compared here.
 """
 
 from __future__ import annotations

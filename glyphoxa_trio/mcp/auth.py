@@ -9,7 +9,6 @@ for the others, and the next caller finds the token. Shortly before a token expi
 is renewed in the background, so that no call waits for the renewal.
 
 Times are seconds on trio's clock. No token and no secret appears in any message here.
-Above 300 lines, because fetching, renewing and refusing a token share one state.
 """
 
 from __future__ import annotations

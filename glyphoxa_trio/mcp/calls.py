@@ -4,8 +4,6 @@ A call that had no effect yet (it never arrived, or the server was too busy to r
 may be sent again. A call whose answer was lost is sent again only if its tool is
 read-only or configured to be idempotent. All of this happens within the time that the
 caller waits.
-
-Above 300 lines, because the two ways to send a call must agree on when to retry.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ need to know about servers.
 Calls run beside the session, not inside it: whatever tears a session down, each call
 ends with a result or an error that says what happened, and the error of one call does
 not end the session of the others.
-
-Above 300 lines, because an actor's state and the code that touches it stay together.
 """
 
 from __future__ import annotations

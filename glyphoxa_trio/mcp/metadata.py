@@ -6,8 +6,6 @@ A server in any language states its latencies in a tool's ``_meta``, plain or pr
 
 An invalid entry is ignored with a warning; the tool and the server stay usable.
 Configuration of the operator takes precedence over what the server states.
-
-Above 300 lines, because each entry of a tool has its rule, and they are read together.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 The SDK is the authority on protocol, types and HTTP; the code that carries its messages
 over pipes is ours. Import this lazily.
-
-Above 300 lines, because no other file knows the errors of the SDK.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 Each server has an actor of its own: a slow server delays no other, and a broken one is
 a warning. The code that serves the tools passes ``publish``, and is called with each
 state of each server, so this package does not import it.
-
-Above 300 lines, because the pool and what opens it are read together.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A body is unpacked once, counted while it arrives, and never larger than `bounds`
 allows. An event that is too large for the loop is read by a `Condenser`, and the SDK
 gets the condensed form. Import this lazily: it needs the SDK.
-
-Above 300 lines, because reading and passing on share one state.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ their answer wakes them. It promises more than the SDK's:
 * A line that is not a message is noted and ignored. An answer that belongs to a known
   request, but cannot be used, ends that request at once.
 
-Import this lazily: it needs the SDK. Above 300 lines, because the table of open
-requests and the code that touches it stay together.
+Import this lazily: it needs the SDK.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ milliseconds. A cancelled write is either done as a whole or not at all. Every m
 may raise `MemoryUnavailable` or `MemoryUnusable`; other errors are named where they
 occur. Visibility is part of every query: a method that takes a ``viewer`` returns
 nothing that the viewer may not know, and gives the same answer as if it did not exist.
-
-Above 300 lines, because it is one contract.
 """
 
 from __future__ import annotations

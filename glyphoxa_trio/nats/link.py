@@ -8,8 +8,6 @@
 It reconnects by itself and subscribes again. What is published without a connection
 fails at once, or after the time that the publisher allows: nothing is kept to be sent
 on the next connection, since a late message does more harm here than a lost one.
-
-Above 300 lines, because the tasks of a connection share its state.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A turn is recorded while it runs. Of the NPC's words only what was delivered is
 remembered, so that it does not refer to things the players never heard; every tool call
 is remembered together with its answer. What others said to each other stands before the
-next utterance to this NPC. Above 300 lines, because what is heard, what is remembered
-and what is told to the model depend on each other.
+next utterance to this NPC.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
 A user who starts to speak interrupts the answer to them, and the rest of its audio is
 void at once. An utterance that turns out to be no speech has no further effect. If an
 interruption has a minimum, playback is held until it is known whether it is reached
-(`barge_in`). Above 300 lines, because whether words are answered depends on their
-sound.
+(`barge_in`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The events of a turn, as frozen data. Times are seconds.
 
 Every turn ends with exactly one `TurnDone`, including interrupted, failed and refused
-turns, so that statistics do not cover only the turns that went well. Above 300 lines,
-because all events are defined in one place.
+turns, so that statistics do not cover only the turns that went well.
 """
 
 from __future__ import annotations

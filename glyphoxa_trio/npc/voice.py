@@ -9,8 +9,7 @@
 The engines differ in their `MicrophoneInput`, which detects speech and makes turns of
 it. A voice delivers the events of all turns of its microphone, one at a time: an event
 counts as delivered once the next one is asked for, and a reader that does not ask slows
-the turns down, as with `Turn`. Above 300 lines, because what waits, what is played and
-what is held is one state.
+the turns down, as with `Turn`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 They come from `Figures`, which counts events, and from the statistics of the other
 rooms, which are read here and not counted again: a count that another room
-adds to its statistics is one more entry of `_of_the_host`. Above 300 lines, because
-every metric has its entry here.
+adds to its statistics is one more entry of `_of_the_host`.
 """
 
 from __future__ import annotations

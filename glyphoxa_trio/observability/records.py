@@ -2,8 +2,7 @@
 
 Pure, except that it remembers the turns that run. A record has no words of
 players, models or tools and no arguments, unless ``texts`` is asked for. Times
-are whole milliseconds, as everywhere at the edge. Above 300 lines, because the
-fields of all records are decided in one place.
+are whole milliseconds, as everywhere at the edge.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 It holds what the vendors' links share: connections and their end, one table of errors,
 further attempts, and the events of an answer, read as the caller asks for them.
-
-Above 300 lines, because one request's way is read best in one place.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ what the protocol allows (`Capabilities`).
 
 Audio is PCM16, little endian, mono, at the rates of the capabilities. Times are
 seconds, durations on the wire milliseconds.
-
-Above 300 lines, because an interface is read in one place.
 """
 
 from __future__ import annotations

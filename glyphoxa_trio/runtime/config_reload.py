@@ -4,8 +4,7 @@
 while an earlier reload waits. `ConfigReload.carry_out` starts new and changed servers
 beside the old ones (a changed server runs twice until its successor is ready), waits
 until no turn runs, and switches in one step, without a pause, to the plan that was
-accepted last. A configuration that cannot serve is refused and changes nothing. Above
-300 lines, because every step of it reads and changes the plan in use.
+accepted last. A configuration that cannot serve is refused and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks that the tools granted to NPCs exist. They need a catalogue.
-
-Above 300 lines, because each of these checks asks which tools a pattern can mean.
-"""
+"""Checks that the tools granted to NPCs exist. They need a catalogue."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Beyond `sessions.most`, the session that was idle longest is written to a `SessionStore`
 as a snapshot, and its actors end. The next call that uses it restores it, and the
-caller notices nothing but the time that takes. Above 300 lines, because both kinds of
-store are used alike.
+caller notices nothing but the time that takes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 What one session leaves is written in order, in as few transactions as possible: a
 moment after the first of what waits, or at once if somebody waits for it (`hurry`).
-While the store is away it waits. Above 300 lines, because retries, order and loss all
-concern one queue.
+While the store is away it waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`Runtime`: the object that an embedder holds, with its NPCs, tools and servers.
-
-Above 300 lines: all of its methods are read in one place.
-"""
+"""`Runtime`: the object that an embedder holds, with its NPCs, tools and servers."""
 
 from __future__ import annotations
 

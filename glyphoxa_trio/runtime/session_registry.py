@@ -2,8 +2,6 @@
 
 An NPC's actor is started when the NPC is first used in a session, and again when a
 session that was set aside comes back.
-
-Above 300 lines, because all that is made for an NPC of a session is made here.
 """
 
 from __future__ import annotations

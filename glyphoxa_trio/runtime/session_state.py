@@ -1,7 +1,5 @@
 """The state of each open session, and which session is set aside when too many are
 open.
-
-Above 300 lines, because the two decide together what may be set aside.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ go on: what they leave waits, and beyond the bound it is dropped with a warning.
 
 Answers become lines once it is known how much of them was heard, a minute after the
 turn at the latest. What changes between turns is written at once, and at most once a
-second. Above 300 lines, because the order in which snapshots, turns and changes are
-queued is what a session can be restored from.
+second.
 """
 
 from __future__ import annotations

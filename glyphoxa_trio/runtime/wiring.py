@@ -1,8 +1,4 @@
-"""The one place that wires the rooms: what `open_runtime` opens and runs.
-
-Above 300 lines, because what is opened must be closed in the reverse order, which is
-read best in one place.
-"""
+"""The one place that wires the rooms: what `open_runtime` opens and runs."""
 
 from __future__ import annotations
 

@@ -9,8 +9,6 @@ and in the same order.
 
 A message of a client may have an ``id``, any text of its own, which the answer repeats:
 `DoneReply`, `AcceptedReply` or `FailedReply`. Unknown fields are refused.
-
-Above 300 lines, because all messages are defined in one place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The requests of one client of the gateway, carried out with the NPCs.
 
 They are carried out one after the other; utterances and the microphone run beside them,
-each with a `Delivery` of its events. Whatever fails is an answer. Above 300 lines,
-because all requests are carried out in one place.
+each with a `Delivery` of its events. Whatever fails is an answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The turns of the runtime, as they happen and as they were, for pages that show them.
 
 Events are kept as they were published, with the time; they become JSON when they are
-asked for. So a runtime without a page does little more than keep them. Above 300 lines,
-because what is kept, and what goes for it, are read together.
+asked for. So a runtime without a page does little more than keep them.
 """
 
 from __future__ import annotations

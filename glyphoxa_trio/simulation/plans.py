@@ -7,8 +7,7 @@ played. Seconds.
 Configuration, what servers offer, what tools do when they are called, who says
 what and when, what the model answers, who reloads, elevates, interrupts, and which
 server dies. The same plan is the same run, so a plan that breaks a promise is an
-example of it. Above 300 lines, because what a plan may hold and how each of it is
-played are read side by side.
+example of it.
 """
 
 from __future__ import annotations

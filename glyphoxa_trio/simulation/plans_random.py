@@ -2,7 +2,6 @@
 
 Times are multiples of 1/64 s, exact in binary. Where chance would nearly always
 draw something broken, the usual is drawn more often: an example should get far.
-Above 300 lines: nothing but strategies, one for each piece of a plan.
 """
 
 from __future__ import annotations

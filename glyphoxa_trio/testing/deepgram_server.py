@@ -9,7 +9,7 @@ It hears where speech begins and ends by its loudness, and sends what the script
 was said: a word more every third of a second. It counts time in audio, as the vendor
 does, so a client that sends none waits for ever, and is closed after ten seconds. The
 same messages are refused, and the forbidden acts of clients are noted in
-``violations``. Above 300 lines, because a server's rules are read in one place.
+``violations``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Each kind follows its vendor's documentation of requests and streams, in our own
 which fields it accepts, in which order roles may come, how its chunks are cut. A
 request that it would refuse is refused with its status and its wording, and is noted in
 ``refused``. An accepted one is answered by a ``Speaker``: a sentence, or a call of a
-tool. Above 300 lines, because the rules of a kind and its stream are read side by side.
+tool.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ A script is a function that returns steps. A step is audio in bytes, words (of a
 transcript: all but the last are parts of it), a number of seconds to wait, or one of
 the other steps below. A client that says what the protocol does not have is noted in
 ``refused``, and its connection is closed, as the servers of the protocol do.
-
-Above 300 lines, because a client that speaks and hears is answered by one connection.
 """
 
 from __future__ import annotations

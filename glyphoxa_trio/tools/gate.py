@@ -1,8 +1,7 @@
 """The gate: `refusal` decides which tools a model is shown and which calls may run.
 
 It is asked when tools are shown and again when a call arrives, each time with the state
-of that moment. No call bypasses it. Above 300 lines, because all refusals, and their
-order, are read in one place.
+of that moment. No call bypasses it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 `ways` yields each remedy with the `GateState` that it would lead to if followed.
 `usability.judge` asks the gate about that, and offers those that change its answer.
-
-Above 300 lines, because all remedies are read in one place.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A call cut by the turn's clock was not measured to its end; it only tells "longer than
 this", which `survival` takes into account. If no call was cut, the percentiles are the
-nearest rank. Above 300 lines, because recording samples and reading them are two sides
-of one ring.
+nearest rank.
 """
 
 from __future__ import annotations

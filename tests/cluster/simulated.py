@@ -5,8 +5,6 @@ Nothing waits and nothing is a task, so that a second of a million sessions cost
 as much as a second. Everything that was promised is checked as it happens
 (`Promises`). Not simulated: processor time of workers and clients, and the credit of a
 turn's events.
-
-Above 300 lines, because workers, clients and the bus call each other.
 """
 
 from __future__ import annotations

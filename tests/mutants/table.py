@@ -1,7 +1,4 @@
-"""Deliberate faults: each takes out one line of the product that keeps a promise.
-
-Above 300 lines of nothing but the table: a fault, where it is, and what it breaks.
-"""
+"""Deliberate faults: each takes out one line of the product that keeps a promise."""
 
 from __future__ import annotations
 

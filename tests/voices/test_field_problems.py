@@ -2,8 +2,7 @@
 problem from end to end: `docs/voices.md` has the list, and the tests of the others.
 
 Virtual time: real session, provider and wire at the strict fake of the vendor, which
-must find no fault. Times are exact where they are asserted. Above 300 lines, because
-the list is read in one place.
+must find no fault. Times are exact where they are asserted.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The engine owns the conversation with the model and the bridge to the tools. A turn that
 must be requested and that will need slow tools is answered by the text model instead,
 because speech-to-speech models cannot wait that long; its words are then told to the
-conversation as text. Above 300 lines, because turns, microphones and configurations
-meet in one conversation, which is one state.
+conversation as text.
 """
 
 from __future__ import annotations

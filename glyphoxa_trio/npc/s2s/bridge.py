@@ -2,8 +2,7 @@
 
 The model sees the tools of a tier as native functions. Its calls pass the host's only
 gate, and each is answered once. Every speech-to-speech NPC has a bridge, and an
-embedder without NPCs can have one too (`standing`). Above 300 lines, because declaring
-tools, running calls and answering them use the same state.
+embedder without NPCs can have one too (`standing`).
 """
 
 from __future__ import annotations

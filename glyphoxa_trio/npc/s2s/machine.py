@@ -52,9 +52,6 @@ waits until the model says nothing; several changes until then are sent as one.
 An effect may come too late for its interaction, because a callback that an earlier
 effect calls may end that interaction. The shell reports this (`not_taken`), and the
 calls in the effect are answered.
-
-Above 300 lines, because assigning an event to an interaction and deciding whether the
-event still counts is one decision.
 """
 
 from __future__ import annotations

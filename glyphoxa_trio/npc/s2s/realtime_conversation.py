@@ -4,8 +4,6 @@ The conversation and its pending calls belong to the NPC's session: closing a so
 loses neither. `machine`, which is pure, decides what happens; this module opens and
 reads the sockets (`RealtimeConversation.run`) and carries out what the machine decides.
 The methods return at once unless they are coroutines.
-
-Above 300 lines, because everything that can be asked of a conversation is in one place.
 """
 
 from __future__ import annotations

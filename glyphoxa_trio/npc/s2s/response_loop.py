@@ -3,8 +3,6 @@
 This module reads the wire's events, for an NPC's turn and for a bridge without an NPC.
 Calls run beside the reading: a model that does not wait for its tools is heard
 meanwhile, and a user who interrupts ends both. The tool clock runs while any call runs.
-Above 300 lines, because the decision when an interaction is over depends on all of
-this.
 
 The user is not left in silence. After about a second of it, while calls run or were
 left running, the model is asked to say something; if everything that it waits for was

@@ -2,8 +2,7 @@
 
 A new socket is opened before the old one is closed, and if possible at a moment when no
 user speaks. One task, `Sockets.run`, opens the sockets; each is read by a task of its
-own. The owner is told of every event and must not wait. Above 300 lines, because
-opening, replacing and giving up are decided from the same state.
+own. The owner is told of every event and must not wait.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 One turn runs at a time (`TurnRunner`), in this actor's nursery. A new utterance of the
 same speaker interrupts the turn; other speakers wait in a bounded queue (`TurnQueue`).
-A failure in a turn ends that turn, with an event; the session continues. Above 300
-lines, because the messages, the settings and the order of turns are one state.
+A failure in a turn ends that turn, with an event; the session continues.
 """
 
 from __future__ import annotations

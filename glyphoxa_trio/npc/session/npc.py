@@ -4,7 +4,7 @@
         async for event in turn:
             ...
 
-Above 300 lines, because each way to reach an NPC says what it does and raises.
+Leaving the block before the end interrupts the turn.
 """
 
 from __future__ import annotations

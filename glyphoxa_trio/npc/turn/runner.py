@@ -1,8 +1,7 @@
 """Run the turns of one NPC, one after the other, each until its last event.
 
 A turn is turned away, or says words that exist already, or is answered by the engine.
-Any failure ends that turn, and its last event says so. Above 300 lines, because
-everything that a turn asks of its session is beside the one place where a turn ends.
+Any failure ends that turn, and its last event says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The recorder, which makes lines of everything that happens to one runtime.
-
-Above 300 lines, because everything that is recorded is read in one place.
-"""
+"""The recorder, which makes lines of everything that happens to one runtime."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ what may be sent when, by the model's profile.
 Text that requests no answer would stop the model in the middle of a word, or make it
 drop a call that it waits for. So such text is held until the model has finished; if the
 protocol has no text without an answer, until text is sent that requests one.
-
-Above 300 lines, because all commands and messages share one state.
 """
 
 from __future__ import annotations

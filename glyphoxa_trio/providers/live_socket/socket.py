@@ -7,8 +7,6 @@
 One task reads, one writes, one pings, and one watches the wire's clock. They outlive
 the block a little: leaving it performs the closing handshake, in less than a second,
 also when cancelled. `receive` raises the end of the socket, after all events before it.
-
-Above 300 lines, because the tasks of a socket share its state.
 """
 
 from __future__ import annotations

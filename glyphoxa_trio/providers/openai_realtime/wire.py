@@ -6,8 +6,6 @@ be. Changes of a session are confirmed in their order and without an id, so thos
 flight are a queue. Errors do name the event that they are about; most of them change
 nothing. `responding` handles responses and calls, `hearing` the user's speech, and
 `reciting` words that are spoken beside the conversation.
-
-Above 300 lines, because all commands and events share one state.
 """
 
 from __future__ import annotations

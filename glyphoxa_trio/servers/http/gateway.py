@@ -2,8 +2,7 @@
 
 It decides which requests may come in, how many and how large; the SDK sees no others.
 A cookie may stand for ``Mcp-Session-Id``; ``Accept`` need not name the event stream. A
-body is read completely, within its bounds, before it is passed on. Above 300 lines,
-because everything that a request must pass is in one place.
+body is read completely, within its bounds, before it is passed on.
 """
 
 from __future__ import annotations

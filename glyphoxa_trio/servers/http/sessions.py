@@ -3,8 +3,7 @@
 A session begins with ``initialize``, or with a ``GET`` that waits for one. It ends when
 the client deletes it, after a time without use, or when the server stops. Each has the
 SDK's transport and loop, but not its manager, whose sessions share one store of events,
-and which does not report the end of a session. Above 300 lines, because a session's
-beginning, use and end are one life.
+and which does not report the end of a session.
 """
 
 from __future__ import annotations

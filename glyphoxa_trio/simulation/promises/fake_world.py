@@ -8,8 +8,6 @@
 Everything between a session with a server and the events of a turn is the real
 thing: connections and their restarts, lists, the gate, flights, deadlines. What a
 tool does when it is called, and for how long, is for the director, a function, to say.
-Above 300 lines, because servers, their sessions and the runs of their tools are one
-made-up world.
 """
 
 from __future__ import annotations

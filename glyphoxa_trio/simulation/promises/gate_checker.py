@@ -1,8 +1,7 @@
 """The judge of the gate: each showing and each start, at its moment.
 
 It stands where the events are published, so it sees the catalogue, the servers and
-the configurations as they are just then. Above 300 lines, because the reasons for a
-no belong together.
+the configurations as they are just then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compare the calls that were reported with the runs that happened. Pure.
 
 A run is known by its tool and its arguments, so what follows is exact where one
-call had those arguments, and a count where several had. Above 300 lines, because the
-rules of one comparison are read together.
+call had those arguments, and a count where several had.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ the code that changes it tells the monitor too, and has the journal of what real
 It asks nothing of the rooms that it judges: each rule is written a second time, as
 simply as possible, in the files beside this one.
 
-Without a scenery, as on real time, what ran is not judged. Above 300 lines, because
-whatever is told and heard of a runtime comes together here.
+Without a scenery, as on real time, what ran is not judged.
 """
 
 from __future__ import annotations

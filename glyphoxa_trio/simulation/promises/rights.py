@@ -3,8 +3,7 @@
 This is the gate's opposite number, so it calls nothing of the gate, of estimates or
 of naming: a mistake there must not be repeated here. It is slower and knows less;
 where two answers are possible, because two things happened in one moment, it takes
-the milder one. Above 300 lines, because a showing is judged by both: who may use a
-tool, and which tool is too slow.
+the milder one.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
 Two replays of one recording are the same to the byte. A replay is the same as what was
 recorded, unless something was recorded on a clock that does not stand still (then times
 are compared within `Recorded.tolerance`), or a rule has changed since: another version
-of this package, another configuration. Then the difference shows. Above 300 lines: what
-a line has done is read in one place.
+of this package, another configuration. Then the difference shows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Expectations that a configuration can break by itself, compared with its reach.
-
-Above 300 lines, because each expectation is a few lines, and they are one list.
-"""
+"""Expectations that a configuration can break by itself, compared with its reach."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ lines. A line that answers a POST is the answer of that POST, and every other li
 event for the client's GET. A packing changes the answer to a call of the tool ``bad``;
 everything else is sent plainly, so that a client gets that far.
 
-Standard library only, one thread a connection. Above 300 lines, because the packings
-stand one after the other beside the server that uses them.
+Standard library only, one thread a connection.
 """
 
 from __future__ import annotations

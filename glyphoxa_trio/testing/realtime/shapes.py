@@ -1,7 +1,4 @@
-"""The messages that a client of OpenAI Realtime may send: eleven events, by fields.
-
-Above 300 lines, because a protocol is read in one place.
-"""
+"""The messages that a client of OpenAI Realtime may send: eleven events, by fields."""
 
 from __future__ import annotations
 
