@@ -1,7 +1,8 @@
 """The program behind `workers`: it reads tasks, calls one function, writes answers.
 
-Its arguments are the function as ``module:name``, its memory limit in bytes, and the
-idle seconds after which it ends. A task on stdin is its length in eight bytes, then its
+Its arguments are the function as ``module:name``, its memory limit in bytes, the idle
+seconds after which it ends, and the number of a pipe whose other end its parent holds
+and never writes to. A task on stdin is its length in eight bytes, then its
 bytes. An answer on stdout is the same, after one byte that says whether the function
 returned or raised. It imports nothing before the limit is set.
 """
@@ -15,8 +16,7 @@ import os
 import resource
 import select
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 RETURNED: Final = b"r"
@@ -36,14 +36,14 @@ def main() -> None:
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    _end_with_the_holder_of(int(sys.argv[4]))
     function: Callable[[bytes], bytes] | None = None
     while _comes(tasks, idle):
         task = _read(tasks, int.from_bytes(_read(tasks, LENGTH)))
         kind = RETURNED
         try:
-            with _orphans_end(tasks):
-                function = function or _found(target)
-                answer = bytes(function(task))
+            function = function or _found(target)
+            answer = bytes(function(task))
         except BaseException as error:
             kind, answer = RAISED, _said(error).encode(errors="replace")
         del task
@@ -67,19 +67,19 @@ def _said(error: BaseException) -> str:
         return kind
 
 
-@contextmanager
-def _orphans_end(tasks: int) -> Iterator[None]:
-    """End this process, inside the block, when its parent ends, whatever the function
-    does: the kernel sends a signal then, for which there is no handler."""
-    flags = fcntl.fcntl(tasks, fcntl.F_GETFL)
-    fcntl.fcntl(tasks, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(tasks, fcntl.F_SETFL, flags | os.O_ASYNC)
-    try:
-        if _comes(tasks, 0):  # only the end of input can come before the answer
-            os._exit(0)
-        yield
-    finally:
-        fcntl.fcntl(tasks, fcntl.F_SETFL, flags)
+def _end_with_the_holder_of(pipe: int) -> None:
+    """End this process when the other end of this pipe is closed, whatever the function
+    does: the kernel sends a signal then, for which there is no handler.
+
+    The pipe of the tasks cannot be used for that. What is written to it sends the same
+    signal, and the kernel may send it so late that the task has already been read.
+    """
+    os.set_inheritable(pipe, False)
+    flags = fcntl.fcntl(pipe, fcntl.F_GETFL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if _comes(pipe, 0):  # it was closed before
+        os._exit(0)
 
 
 def _comes(tasks: int, seconds: float) -> bool:

@@ -125,10 +125,21 @@ class Workers:
         numbers = [str(self.memory), str(self.idle + _GRACE)]
         command = [sys.executable, "-P", "-m", _PROGRAM, self.target, *numbers]
         try:
-            process = await start(command, env=path, stderr=False)
+            theirs, ours = os.pipe()
         except OSError as error:
             raise WorkerDied(f"it cannot be started: {error}") from error
-        worker = _Worker(process)
+        try:
+            process = await start(
+                [*command, str(theirs)], env=path, pass_fds=(theirs,), stderr=False
+            )
+        except BaseException as error:
+            os.close(ours)
+            if isinstance(error, OSError):
+                raise WorkerDied(f"it cannot be started: {error}") from error
+            raise
+        finally:
+            os.close(theirs)
+        worker = _Worker(process, ours)
         self._all.add(worker)
         trio.lowlevel.spawn_system_task(self._mind, worker)
         return worker
@@ -150,7 +161,10 @@ class Workers:
 
 @attrs.define(eq=False)
 class _Worker:
+    """A process, and the end of a pipe with whose closing it ends (`worker`)."""
+
     process: trio.Process
+    _life: int
     since: float = 0.0
     ended: trio.Event = attrs.field(factory=trio.Event)
     gone: trio.Event = attrs.field(factory=trio.Event)
@@ -177,6 +191,9 @@ class _Worker:
     async def end(self) -> None:
         """Kill the process, if it is alive, and close its pipes."""
         await end(self.process)
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
         self.ended.set()
 
     async def _read(self, length: int) -> bytes:

@@ -18,6 +18,7 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.worker import LENGTH, RETURNED
 from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
 
 pytestmark = pytest.mark.border
@@ -166,6 +167,40 @@ def test_the_end_of_a_run_is_the_end_of_its_workers(tmp_path: Path) -> None:
     trio.run(main)
     assert not lives(int(where.read_text()))
     assert not lives(pids[0])
+
+
+async def test_a_task_that_comes_while_another_runs_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    """The kernel may report input so late that its task runs already."""
+    theirs, ours = os.pipe()
+    worker = subprocess.Popen(
+        [
+            *(sys.executable, "-P", "-m", "glyphoxa_trio.worker"),
+            *("tests.at_work:await_end", str(2**30), "60", str(theirs)),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=(theirs,),
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "FOLDER": str(tmp_path)},
+    )
+    os.close(theirs)
+    with worker, trio.fail_after(30):
+        try:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            os.write(worker.stdin.fileno(), (5).to_bytes(LENGTH) + b"first")
+            while not (tmp_path / "runs").exists():
+                await trio.sleep(0.01)
+            os.write(worker.stdin.fileno(), (4).to_bytes(LENGTH) + b"then")
+            (tmp_path / "ends").touch()
+            for said in (b"first", b"then"):
+                answer = RETURNED + len(said).to_bytes(LENGTH) + said
+                assert worker.stdout.read(len(answer)) == answer
+            os.close(ours)  # its holder is gone
+            assert worker.wait(30) == -signal.SIGIO
+        finally:
+            worker.kill()
 
 
 async def test_a_worker_does_not_outlive_us_even_if_it_is_busy(tmp_path: Path) -> None:
