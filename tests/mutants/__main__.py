@@ -2,7 +2,8 @@
 
 Each fault of the table is made in a private copy of the package, and the tests
 that should see it run there: two at a time, with a fixed seed, a bounded number of
-examples and no shrinking. Exit status 1 if one survives, or is not to be made.
+examples and no shrinking. Exit status 1 if one survives. If one cannot be made, because
+the line that it changes is another now, that is said at once and nothing runs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def fault_of(mutant: Mutant, package: Path = PACKAGE) -> str | None:
     path = package / mutant.file
     if not path.exists():
         return f"there is no {mutant.file}"
+    if mutant.old == mutant.new:
+        return "it changes nothing"
     count = path.read_text().count(mutant.old)
     return None if count == 1 else f"its text is there {count} times"
 
@@ -84,11 +87,13 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only those with this in their name")
     chosen = parser.parse_args()
     mutants = [x for x in MUTANTS if all(word in x.name for word in chosen.words)]
+    if faults := [(x, why) for x in mutants if (why := fault_of(x))]:
+        for mutant, why in faults:
+            print(f"{mutant.name} ({mutant.file}) cannot be made: {why}")  # noqa: T201
+        return 1
     failures = 0
 
     def hunt(mutant: Mutant) -> tuple[Mutant, str, float]:
-        if why := fault_of(mutant):
-            return mutant, why, 0.0
         began = time.perf_counter()
         found = caught(mutant, mutant.hunter, chosen.examples)
         return mutant, "caught" if found else "SURVIVED", time.perf_counter() - began
