@@ -19,16 +19,6 @@ from .postgres.server import Server, the_server
 OpenStore = Callable[[], AbstractAsyncContextManager[Memory]]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Many examples take long with a real database."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        many = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        if many and parameters.get("open_store") == "postgres":
-            item.add_marker(pytest.mark.long)
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[Server]:
     with the_server() as server:
@@ -42,7 +32,9 @@ def database(postgres_server: Server) -> Generator[str]:
         yield address
 
 
-@pytest.fixture(params=["in_memory", "sqlite", "postgres"])
+@pytest.fixture(
+    params=["in_memory", "sqlite", pytest.param("postgres", marks=pytest.mark.border)]
+)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "postgres":
         address: str = request.getfixturevalue("database")

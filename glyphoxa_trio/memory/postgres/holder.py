@@ -23,6 +23,7 @@ import trio
 
 from glyphoxa_trio.memory.entries import Holder
 
+from .calls import cut
 from .pool import Connection, PostgresPool
 
 _FIRST: Final = 0.1  # seconds between two attempts to get the lock again
@@ -30,7 +31,7 @@ _LAST: Final = 1.0
 SETTLING: Final = 3.0
 """Seconds after its own lock is back in which a process takes others to live."""
 _STILL: Final = 10.0  # seconds between two looks
-_UNLOCKING: Final = 1.0  # seconds for a server that may not answer
+_UNLOCKING: Final = 3.0  # seconds for a server that may not answer
 Connect = Callable[[], Connection]
 
 
@@ -113,8 +114,10 @@ class LivingHolder:
         finally:
             # By name: the server notices some time later that a connection is closed,
             # and until then the holder would seem to live.
-            with trio.move_on_after(_UNLOCKING, shield=True):
+            with trio.move_on_after(_UNLOCKING, shield=True) as unlocking:
                 await trio.to_thread.run_sync(self._unlock, abandon_on_cancel=True)
+            if unlocking.cancelled_caught:
+                cut(self.connection)  # the thread waits for it
             self.connection.close()
             self._stopped.set()
 
@@ -123,6 +126,7 @@ class LivingHolder:
             self.connection.execute("select pg_advisory_unlock_all()")
 
     async def stop(self) -> None:
+        """Let go of the lock, within about 3 seconds, and close its connection."""
         self._stopping.cancel()
         with trio.CancelScope(shield=True):
             await self._stopped.wait()

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
@@ -29,6 +29,7 @@ from glyphoxa_trio.memory.knowledge import (
 )
 from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 from tests.memory.conftest import OpenStore
+from tests.memory.examples import in_postgres, in_quick_stores
 
 BARROW = CampaignKey("barrow")
 ELSEWHERE = CampaignKey("barrow", "elsewhere")
@@ -363,12 +364,7 @@ _SAID = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    told=_SAID,
-    whom=st.sampled_from(["p1", "p2", 3.0, 7.0]),
-)
-def test_every_store_forgets_what_the_model_forgets(
+def forgets_what_the_model_forgets(
     open_store: OpenStore,
     told: list[tuple[int, str, str, bool, tuple[str, ...]]],
     whom: str | float,
@@ -410,3 +406,29 @@ def test_every_store_forgets_what_the_model_forgets(
             assert await tell(store, number) == await tell(InMemory(), number)
 
     trio.run(run)
+
+
+@in_quick_stores
+@given(
+    told=_SAID,
+    whom=st.sampled_from(["p1", "p2", 3.0, 7.0]),
+)
+def test_every_store_forgets_what_the_model_forgets(
+    open_store: OpenStore,
+    told: list[tuple[int, str, str, bool, tuple[str, ...]]],
+    whom: str | float,
+) -> None:
+    forgets_what_the_model_forgets(open_store, told, whom)
+
+
+@in_postgres
+@given(
+    told=_SAID,
+    whom=st.sampled_from(["p1", "p2", 3.0, 7.0]),
+)
+def test_postgres_forgets_what_the_model_forgets(
+    open_store: OpenStore,
+    told: list[tuple[int, str, str, bool, tuple[str, ...]]],
+    whom: str | float,
+) -> None:
+    forgets_what_the_model_forgets(open_store, told, whom)

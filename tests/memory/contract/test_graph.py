@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.errors import GlyphoxaError
@@ -36,6 +36,7 @@ from glyphoxa_trio.memory.visibility import (
 )
 from glyphoxa_trio.memory.words import folded
 from tests.memory.conftest import OpenStore
+from tests.memory.examples import in_postgres, in_quick_stores
 
 BARTOK, ANN = Viewer("Bartok"), Viewer("Ann", frozenset({"Magic"}))
 VIEWERS = (GAME_MASTER, BARTOK, ANN, Viewer("Nix", frozenset({"war", "magic ", ""})))
@@ -470,9 +471,7 @@ async def outcome(act: Callable[[], Awaitable[Any]]) -> Any:
         return type(error), str(error).split(" fact ")[0]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(PROGRAMS)
-async def test_a_graph_is_as_the_model_says(
+async def is_as_the_model_says(
     open_store: OpenStore, program: list[tuple[int, Any]]
 ) -> None:
     keys = [fresh(), fresh("other")]
@@ -490,3 +489,19 @@ async def test_a_graph_is_as_the_model_says(
                 await told.look(key), await model.look(key), strict=True
             ):
                 assert one == other
+
+
+@in_quick_stores
+@given(PROGRAMS)
+async def test_a_graph_is_as_the_model_says(
+    open_store: OpenStore, program: list[tuple[int, Any]]
+) -> None:
+    await is_as_the_model_says(open_store, program)
+
+
+@in_postgres
+@given(PROGRAMS)
+async def test_a_graph_in_postgres_is_as_the_model_says(
+    open_store: OpenStore, program: list[tuple[int, Any]]
+) -> None:
+    await is_as_the_model_says(open_store, program)

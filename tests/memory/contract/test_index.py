@@ -12,7 +12,7 @@ from zlib import crc32
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.errors import GlyphoxaError
@@ -30,6 +30,7 @@ from glyphoxa_trio.memory.visibility import (
 )
 
 from ..conftest import OpenStore
+from ..examples import in_postgres, in_quick_stores
 
 KEY = CampaignKey("mines")
 BARTOK, MOIRA = Viewer("Bartok"), Viewer("Moira")
@@ -500,9 +501,7 @@ class Played:
         return chunk.text, repr(known), chunk.evening, chunk.at, chunk.lines, fact
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
-@given(steps=st.lists(STEP, min_size=6, max_size=25))
-async def test_it_finds_what_the_model_finds(
+async def finds_what_the_model_finds(
     open_store: OpenStore, steps: list[tuple[Any, ...]]
 ) -> None:
     # The store outlives the example, and other tenants have nothing to do with it.
@@ -514,3 +513,19 @@ async def test_it_finds_what_the_model_finds(
         for step in [*steps, *ends]:
             found, right = [await x.step(*step) for x in both]
             assert found == right, step
+
+
+@in_quick_stores
+@given(steps=st.lists(STEP, min_size=6, max_size=25))
+async def test_it_finds_what_the_model_finds(
+    open_store: OpenStore, steps: list[tuple[Any, ...]]
+) -> None:
+    await finds_what_the_model_finds(open_store, steps)
+
+
+@in_postgres
+@given(steps=st.lists(STEP, min_size=6, max_size=25))
+async def test_postgres_finds_what_the_model_finds(
+    open_store: OpenStore, steps: list[tuple[Any, ...]]
+) -> None:
+    await finds_what_the_model_finds(open_store, steps)

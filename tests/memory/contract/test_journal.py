@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
@@ -25,6 +25,7 @@ from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere
 from glyphoxa_trio.memory.in_memory import InMemory
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach
 from tests.memory.conftest import OpenStore
+from tests.memory.examples import in_postgres, in_quick_stores
 
 BARROW = CampaignKey("barrow")
 PEAK = CampaignKey("peak")
@@ -426,9 +427,7 @@ class Process:
         ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEPS, min_size=8, max_size=25))
-async def test_every_history_is_as_in_the_model(
+async def is_as_in_the_model(
     open_store: OpenStore, steps: list[tuple[Any, ...]]
 ) -> None:
     # The store outlives the example, and other tenants have nothing to do with it.
@@ -449,6 +448,22 @@ async def test_every_history_is_as_in_the_model(
         for process in processes:
             for at in list(process.opened):
                 await process.close(at)
+
+
+@in_quick_stores
+@given(steps=st.lists(STEPS, min_size=8, max_size=25))
+async def test_every_history_is_as_in_the_model(
+    open_store: OpenStore, steps: list[tuple[Any, ...]]
+) -> None:
+    await is_as_in_the_model(open_store, steps)
+
+
+@in_postgres
+@given(steps=st.lists(STEPS, min_size=8, max_size=25))
+async def test_every_history_in_postgres_is_as_in_the_model(
+    open_store: OpenStore, steps: list[tuple[Any, ...]]
+) -> None:
+    await is_as_in_the_model(open_store, steps)
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
@@ -29,6 +29,7 @@ from glyphoxa_trio.memory.visibility import (
 )
 from glyphoxa_trio.memory.words import words_in_line, words_in_query
 from tests.memory.conftest import OpenStore
+from tests.memory.examples import in_postgres, in_quick_stores
 
 BARROW = CampaignKey("barrow")
 BO, MIRA = Viewer("Bo"), Viewer("Mira")
@@ -461,9 +462,7 @@ async def compare(
             ) == await model.transcripts.evenings(key, viewer, limit=limit)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(history=_HISTORIES, query=_QUERIES, limit=st.integers(0, 12))
-def test_every_store_finds_what_the_model_finds(
+def finds_what_the_model_finds(
     open_store: OpenStore, history: list[Said], query: str, limit: int
 ) -> None:
     async def run() -> None:
@@ -482,3 +481,19 @@ def test_every_store_finds_what_the_model_finds(
                 await compare(store, model, told, query, limit)
 
     trio.run(run)
+
+
+@in_quick_stores
+@given(history=_HISTORIES, query=_QUERIES, limit=st.integers(0, 12))
+def test_every_store_finds_what_the_model_finds(
+    open_store: OpenStore, history: list[Said], query: str, limit: int
+) -> None:
+    finds_what_the_model_finds(open_store, history, query, limit)
+
+
+@in_postgres
+@given(history=_HISTORIES, query=_QUERIES, limit=st.integers(0, 12))
+def test_postgres_finds_what_the_model_finds(
+    open_store: OpenStore, history: list[Said], query: str, limit: int
+) -> None:
+    finds_what_the_model_finds(open_store, history, query, limit)

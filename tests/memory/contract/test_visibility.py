@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import attrs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.errors import GlyphoxaError
@@ -38,6 +38,7 @@ from glyphoxa_trio.memory.visibility import (
     Viewer,
 )
 from tests.memory.conftest import OpenStore
+from tests.memory.examples import in_postgres, in_quick_stores
 
 VIEWERS = (
     Viewer("Ann"),
@@ -249,11 +250,7 @@ async def embedded(store: Memory) -> None:
         await store.index.add(MODEL, [(chunk.id, [1.0, 0.5]) for _, chunk in pending])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(CHANGES)
-async def test_no_viewer_sees_what_is_not_visible_to_it(
-    open_store: OpenStore, changes: list[Any]
-) -> None:
+async def shows_only_what_is_visible(open_store: OpenStore, changes: list[Any]) -> None:
     numbers, name = count(), uuid4().hex
     async with open_store() as store:
         keys = CampaignKey(name), CampaignKey(f"{name}-2"), CampaignKey(name, "other")
@@ -276,14 +273,28 @@ async def test_no_viewer_sees_what_is_not_visible_to_it(
             assert shown == set(told.entities)
 
 
+@in_quick_stores
+@given(CHANGES)
+async def test_no_viewer_sees_what_is_not_visible_to_it(
+    open_store: OpenStore, changes: list[Any]
+) -> None:
+    await shows_only_what_is_visible(open_store, changes)
+
+
+@in_postgres
+@given(CHANGES)
+async def test_no_viewer_of_postgres_sees_what_is_not_visible_to_it(
+    open_store: OpenStore, changes: list[Any]
+) -> None:
+    await shows_only_what_is_visible(open_store, changes)
+
+
 def without_ids(said: Any) -> str:
     """An answer without the numbers that a store has given."""
     return re.sub(r"\b(id|n)=\d+|\('[0-9a-f]{32}-', \d+\)", "", repr(said))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(CHANGES, st.sampled_from(VIEWERS))
-async def test_a_campaign_with_secrets_answers_as_one_without_them(
+async def answers_as_without_secrets(
     open_store: OpenStore, changes: list[Any], viewer: Viewer
 ) -> None:
     numbers = count()
@@ -302,6 +313,22 @@ async def test_a_campaign_with_secrets_answers_as_one_without_them(
             strict=True,
         ):
             assert without_ids(one) == without_ids(other)
+
+
+@in_quick_stores
+@given(CHANGES, st.sampled_from(VIEWERS))
+async def test_a_campaign_with_secrets_answers_as_one_without_them(
+    open_store: OpenStore, changes: list[Any], viewer: Viewer
+) -> None:
+    await answers_as_without_secrets(open_store, changes, viewer)
+
+
+@in_postgres
+@given(CHANGES, st.sampled_from(VIEWERS))
+async def test_a_campaign_with_secrets_in_postgres_answers_as_one_without_them(
+    open_store: OpenStore, changes: list[Any], viewer: Viewer
+) -> None:
+    await answers_as_without_secrets(open_store, changes, viewer)
 
 
 async def put_what_is_seen(

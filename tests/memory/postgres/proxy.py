@@ -18,11 +18,13 @@ class Proxy:
 
     ``losing``: when a client has sent something with this in it, the answer is waited
     for and thrown away, and the connection is cut; with ``closes`` all of them are.
+    With ``lingers``, the server does not learn that a client has closed a connection.
     """
 
     socket: Path
     losing: bytes = b""
     closes: bool = False
+    lingers: bool = False
     lost: int = 0
     closed: bool = False
     _open: set[trio.CancelScope] = attrs.field(factory=set)
@@ -62,6 +64,8 @@ class _Way:
                 last = last[-100:] + part
                 self.loses = bool(self.proxy.losing) and self.proxy.losing in last
                 await self.server.send_all(part)
+        if self.proxy.lingers:
+            return
         with suppress(trio.BrokenResourceError):
             await self.server.send_eof()
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
-from glyphoxa_trio.memory.postgres import calls
 from glyphoxa_trio.memory.postgres import pool as pool_module
 from glyphoxa_trio.memory.postgres.address import PostgresAddress
 from glyphoxa_trio.memory.postgres.pool import (
@@ -23,7 +23,8 @@ from glyphoxa_trio.memory.postgres.pool import (
 
 from .server import Server, cut
 
-LIMIT = 20.0  # seconds; only a hang comes near it
+pytestmark = pytest.mark.border
+LIMIT = 60.0  # seconds; only a hang comes near it
 
 
 @pytest.fixture
@@ -40,14 +41,26 @@ def _execute(connection: Connection, sql: str) -> list[tuple[object, ...]]:
 
 
 async def test_a_cancelled_read_is_cancelled_in_the_server(pool: PostgresPool) -> None:
-    with trio.move_on_after(0.1) as scope:
-        await pool.read(_execute, "select pg_sleep(100)")
-    assert scope.cancelled_caught
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool.read, _execute, "select pg_sleep(100)")
+        await until_it_sleeps(pool)
+        nursery.cancel_scope.cancel()
+    while await sleeping(pool):  # noqa: ASYNC110
+        await trio.sleep(0.01)
+
+
+async def sleeping(pool: PostgresPool) -> bool:
+    """Return True while the server sleeps for a statement of another connection."""
     running = (
         "select count(*) from pg_stat_activity where query like '%pg_sleep(100)'"
         " and state = 'active' and pid <> pg_backend_pid()"
+        " and datname = current_database()"
     )
-    while await pool.read(_execute, running) != [(0,)]:  # noqa: ASYNC110
+    return await pool.read(_execute, running) != [(0,)]
+
+
+async def until_it_sleeps(pool: PostgresPool) -> None:
+    while not await sleeping(pool):  # noqa: ASYNC110
         await trio.sleep(0.01)
 
 
@@ -115,13 +128,15 @@ async def test_writes_that_lock_each_other_are_tried_again(pool: PostgresPool) -
 async def test_a_pool_that_is_used_up_says_so(
     pool: PostgresPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "PATIENCE", 0.1)
     async with trio.open_nursery() as nursery:
         for _ in range(pool_module.MOST):
-            nursery.start_soon(pool.read, _execute, "select pg_sleep(0.5)")
-        await trio.sleep(0.05)
-        with pytest.raises(MemoryUnavailable, match=r"all 8 connections to the data"):
-            await pool.read(_execute, "select 1")
+            nursery.start_soon(pool.read, _execute, "select pg_sleep(100)")
+        await wait_all_tasks_blocked()
+        with monkeypatch.context() as patch:
+            patch.setattr(pool_module, "PATIENCE", 0.1)
+            with pytest.raises(MemoryUnavailable, match=r"all 8 connections to the"):
+                await pool.read(_execute, "select 1")
+        nursery.cancel_scope.cancel()
     assert await pool.read(_execute, "select 1") == [(1,)]
 
 
@@ -140,7 +155,7 @@ async def test_a_connection_that_is_cut_while_it_is_used_is_an_error(
     pool: PostgresPool, database: str
 ) -> None:
     async def cut_off() -> None:
-        await trio.sleep(0.1)
+        await until_it_sleeps(pool)
         await trio.to_thread.run_sync(cut, database)
 
     slow = "select pg_sleep(100)"
@@ -157,10 +172,9 @@ async def test_a_connection_that_is_cut_while_it_is_used_is_an_error(
     assert await pool.read(_execute, "select 1") == [(1,)]
 
 
-async def test_a_server_that_has_stopped_is_waited_for_within_limits(
-    postgres_server: Server, pool: PostgresPool, monkeypatch: pytest.MonkeyPatch
+async def test_a_cancelled_read_does_not_wait_for_a_server_that_has_stopped(
+    postgres_server: Server, pool: PostgresPool
 ) -> None:
-    monkeypatch.setattr(calls, "_CANCEL", 0.2)
     pid = (await pool.read(_execute, "select pg_backend_pid()"))[0][0]
     assert isinstance(pid, int)
     if postgres_server.folder is None:
@@ -169,8 +183,7 @@ async def test_a_server_that_has_stopped_is_waited_for_within_limits(
     try:
         with trio.move_on_after(0.1) as read:
             await pool.read(_execute, "select 1")
-        assert read.cancelled_caught
-        assert trio.current_time() < read.deadline + 0.2
+        assert read.cancelled_caught  # though the server is still stopped
     finally:
         postgres_server.signal(pid, signal.SIGCONT)
     assert await pool.read(_execute, "select 1") == [(1,)]

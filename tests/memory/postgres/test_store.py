@@ -27,10 +27,12 @@ from glyphoxa_trio.memory.postgres import migrating, open_postgres
 from glyphoxa_trio.memory.postgres.schema import MIGRATIONS
 from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 
+from .proxy import a_proxy
 from .server import Server, a_server, cut
 
 ROOT = Path(__file__).parents[3]
 LIMIT = 60.0  # seconds; only a hang comes near it
+pytestmark = pytest.mark.border
 BARROW = CampaignKey("barrow")
 
 
@@ -139,6 +141,45 @@ async def test_a_database_that_is_not_there_is_an_error(database: str) -> None:
             pass
 
 
+async def test_a_closed_memory_holds_no_session_before_the_server_learns_of_the_end(
+    postgres_server: Server, database: str
+) -> None:
+    if postgres_server.folder is None:
+        pytest.skip("its socket is not ours")
+    with trio.fail_after(LIMIT):
+        async with a_proxy(database) as (proxy, address):
+            proxy.lingers = True
+            async with open_postgres(database) as other:
+                async with open_postgres(address) as memory:
+                    await memory.journal.claim("", "table", BARROW)
+                    with pytest.raises(HeldElsewhere):
+                        await other.journal.claim("", "table", BARROW)
+                assert (await other.journal.claim("", "table", BARROW)).epoch == 2
+
+
+async def test_a_memory_closes_although_the_server_does_not_answer(
+    postgres_server: Server, database: str
+) -> None:
+    if postgres_server.folder is None:
+        pytest.skip("its processes are not ours")
+    stopped: list[int] = []
+    try:
+        with trio.fail_after(LIMIT):
+            async with open_postgres(database):
+                with psycopg.connect(database) as connection:
+                    rows = connection.execute(
+                        "select pid from pg_stat_activity where pid <> pg_backend_pid()"
+                        " and datname = current_database()"
+                    ).fetchall()
+                for (pid,) in rows:
+                    postgres_server.signal(pid, signal.SIGSTOP)
+                    stopped.append(pid)
+        assert stopped  # and it is closed although they are
+    finally:
+        for pid in stopped:
+            postgres_server.signal(pid, signal.SIGCONT)
+
+
 async def test_several_may_open_a_new_database_at_once(database: str) -> None:
     async def open_one() -> None:
         async with open_postgres(database) as memory:
@@ -197,7 +238,6 @@ async def test_each_entry_is_written_once_however_often_connections_are_cut(
     ]
 
 
-@pytest.mark.border
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 async def test_nothing_is_lost_in_a_restart_of_the_database(
     own_server: Server, how: signal.Signals
@@ -255,7 +295,6 @@ async def test_who_lives_is_not_known_before_all_have_come_back(
             away = False
 
 
-@pytest.mark.border
 async def test_a_session_of_a_dead_process_can_be_taken_by_who_found_it_dead(
     own_server: Server,
 ) -> None:
@@ -287,7 +326,6 @@ trio.run(main)
 """
 
 
-@pytest.mark.border
 async def test_a_process_that_was_killed_holds_no_session(database: str) -> None:
     with trio.fail_after(LIMIT):
         async with open_postgres(database) as memory:

@@ -73,7 +73,7 @@ async def test_an_append_that_is_cancelled_before_its_commit_is_not_made() -> No
             await journal.append(CLAIM, entry(2))
         assert scope.cancelled_caught
         pool.go.set()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await journal.append(CLAIM, entry(3))
     assert pool.commits == [[1], [3]]
 
@@ -88,7 +88,7 @@ async def test_the_others_are_written_if_the_next_writer_is_cancelled(_: int) ->
         with scope:
             await journal.append(CLAIM, entry(2))
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             for task in (journal.append, cancelled, journal.append):
                 args = () if task is cancelled else (CLAIM, entry(1))

