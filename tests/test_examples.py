@@ -225,23 +225,3 @@ def test_a_song_is_as_long_as_somebody_waits(node: None) -> None:
     assert answer["id"] == 1
     assert len(answer["result"]["structuredContent"]["verses"]) == 3
     assert rest == ""  # of the one that nobody waited for
-
-
-def test_the_readmes_programs_are_the_examples() -> None:
-    """Every Python block of the README stands in an example, word for word."""
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert blocks
-    examples = (ROOT / "docs" / "examples").rglob("*.py")
-    sources = [path.read_text() for path in examples]
-    for block in blocks:
-        assert any(block.strip() in source for source in sources), block
-
-
-def test_the_readmes_files_and_commands_are_there() -> None:
-    readme = (ROOT / "README.md").read_text()
-    for target in re.findall(r"\]\(([^)#:]+)\)", readme):
-        assert (ROOT / target).exists(), target
-    makefile = (ROOT / "Makefile").read_text()
-    for verb in re.findall(r"(?m)^make (\w+)", readme):
-        assert re.search(rf"(?m)^{verb}:", makefile), verb

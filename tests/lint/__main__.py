@@ -42,6 +42,7 @@ CHECKS: Final[tuple[Callable[[Repository], Iterator[Finding]], ...]] = (
     links.tests_and_targets_exist,
     links.navigation_has_every_page,
     links.examples_are_shown,
+    links.readme_shows_examples,
     reference.documented_names_exist,
     reference.public_names_are_documented,
     promises.rows_are_complete,

@@ -87,6 +87,16 @@ def examples_are_shown(repository: Repository) -> Iterator[Finding]:
                 yield Finding(f"docs/examples/{name}", 1, text)
 
 
+def readme_shows_examples(repository: Repository) -> Iterator[Finding]:
+    """What the README shows is run, since the examples are."""
+    readme = repository.file("README.md")
+    examples = [program.text for program in repository.programs]
+    for block in re.finditer(r"(?s)```python\n(.*?)```", readme.text):
+        if not any(block[1].strip() in text for text in examples):
+            text = "this program is in no file of docs/examples; copy it from there"
+            yield readme.wrong(readme.line_of(block.start()), text)
+
+
 def _broken(repository: Repository, page: File, target: str) -> str:
     """Why a link of ``page`` leads nowhere, and the remedy; nothing if it does."""
     if _ELSEWHERE.match(target):

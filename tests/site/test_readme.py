@@ -39,14 +39,6 @@ def test_three_lines_and_ten_are_an_npc_that_answers(tmp_path: Path) -> None:
     assert re.fullmatch(r"2d6\+3 comes to \d+\.\n", ran.stdout), ran
 
 
-def test_it_is_one_screen_before_the_first_heading() -> None:
-    first = README.partition("\n## ")[0]
-    assert len(first.splitlines()) <= 75
-    for there in ("make demo", "make test", "pip install .", "docs/pictures/turn.svg"):
-        assert there in first
-    assert first.index("make demo") < first.index("make test") < first.index("pip")
-
-
 def test_the_comparison_has_the_versions_and_figures_that_were_measured() -> None:
     about = README.partition("## What other libraries do")[2].partition("\n## ")[0]
     rows = [row for row in about.splitlines() if row.startswith("| ")]

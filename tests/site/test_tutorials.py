@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from ..newcomer.support import environment
-from .walking import ROOT, TUTORIALS, missing, snippets, steps
+from .walking import TUTORIALS, missing, steps
 
 PAGES: Final = sorted(TUTORIALS.glob("*.md"))
 TIDY: Final = "trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT"
@@ -26,33 +26,6 @@ NOT_RUN: Final = {
     "ollama": "it needs Ollama",
 }
 """Lines of commands that are not run, and why."""
-
-
-def test_there_is_one_for_each_reader() -> None:
-    assert [page.stem for page in PAGES] == [
-        "dungeon-master",
-        "game-developer",
-        "operator",
-        "tool-author",
-    ]
-
-
-def test_every_program_of_an_example_is_shown_or_linked() -> None:
-    """None of them lies there for nobody."""
-    pages = "".join(page.read_text() for page in PAGES)
-    for folder in ("inn", "herbs", "service"):
-        for path in (ROOT / "docs" / "examples" / folder).iterdir():
-            if path.suffix in (".py", ".yaml"):
-                assert f"{folder}/{path.name}" in pages, path
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_tutorial_shows_is_linked_for_those_who_read_it_elsewhere(
-    page: Path,
-) -> None:
-    text = page.read_text()
-    for path, _ in snippets(page):
-        assert f"](../{path.removeprefix('docs/')})" in text, path
 
 
 @pytest.mark.long

@@ -54,12 +54,6 @@ def steps(page: Path) -> list[Step]:
     return found
 
 
-def snippets(page: Path) -> list[tuple[str, str]]:
-    """The file, and the part of it, that each snippet of a page shows."""
-    found = _SNIPPET.finditer(page.read_text())
-    return [(each["path"], each["part"] or "") for each in found]
-
-
 def _included(snippet: re.Match[str]) -> str:
     text = (ROOT / snippet["path"]).read_text()
     if part := snippet["part"]:
