@@ -1,7 +1,4 @@
-"""The benchmarks run, say what they promise, and can fail. No figure is judged.
-
-Early in the order of names: as the last file it would leave the other cores idle.
-"""
+"""The benchmarks run, say what they promise, and can fail. No figure is judged."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ from tests.memory.postgres.server import is_there
 from tests.nats.server import PROGRAM as nats_server
 
 ROOT = Path(__file__).parents[2]
-# They stand for the others in `make test`.
-QUICK = {"import_time", "storm", "turn"}
 
 
 def _constant(quick: bool) -> list[Figure]:
@@ -54,13 +49,8 @@ def test_every_script_is_part_of_the_whole() -> None:
     assert sorted(NAMES) == sorted(scripts)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.long)
-        for name in NAMES
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
 def test_a_script_runs_and_reports_its_figures(name: str) -> None:
     if name in ("cluster", "postgres_memory") and not is_there():
         pytest.skip("PostgreSQL is not installed")
@@ -152,6 +142,7 @@ def test_a_budget_about_nothing_is_an_error_unless_the_run_is_quick() -> None:
         run(benchmark, runs=1, quick=False)
 
 
+@pytest.mark.long
 def test_a_report_shows_every_figure_and_every_promise() -> None:
     report = run(_benchmark(3.9), runs=1, quick=False).as_json()
     shown = page([report])

@@ -28,6 +28,8 @@ from ..cli.support import COMMAND, LIMIT, environment, run
 from ..memory.postgres.server import the_server
 from ..nats.server import PROGRAM, RealServer, a_server, free_port
 
+pytestmark = pytest.mark.border
+
 CONFIG = """
 llm: {provider: offline}
 memory: {store: ./inn.db}
@@ -66,7 +68,6 @@ def a_worker(
             process.kill()
 
 
-@pytest.mark.border
 def test_a_conversation_goes_on_when_its_worker_is_killed(config: Path) -> None:
     with a_server() as bus, ExitStack() as stack:
 
@@ -171,7 +172,6 @@ def test_play_says_what_it_cannot_do_from_afar() -> None:
     assert "give one configuration" in done.stderr
 
 
-@pytest.mark.border
 def test_init_makes_the_tables_once() -> None:
     with the_server() as server, server.database() as parameters:
         address = f"postgresql:///?{urlencode(conninfo_to_dict(parameters))}"
@@ -293,7 +293,6 @@ def test_dev_leaves_no_orphans_when_it_is_killed(developed: Developed) -> None:
     assert left == set()
 
 
-@pytest.mark.border
 def test_dev_says_what_it_lacks(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,7 +308,6 @@ def test_dev_says_what_it_lacks(
     assert "nats-server does not start" in capsys.readouterr().err
 
 
-@pytest.mark.border
 def test_what_cannot_be_is_said_in_a_line(config: Path) -> None:
     nowhere = f"nats://127.0.0.1:{free_port()}"
     done = run("cluster", "say", "t", "Bo", "hail", "--nats", nowhere)
@@ -335,7 +333,6 @@ def test_what_is_to_be_installed_is_said(
     assert told.startswith("glyphoxa: glyphoxa cluster needs the extra `cluster`: pip")
 
 
-@pytest.mark.border
 def test_a_worker_says_where_audio_is(config: Path) -> None:
     with a_server() as bus, a_worker(config, bus, "--media", "127.0.0.1:0") as process:
         assert process.stderr is not None

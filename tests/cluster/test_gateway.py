@@ -25,6 +25,8 @@ from ..service.support import CONFIG, TOKENS, token_file, until
 from ..service.test_clients import answer, speak, under
 from .test_cluster import bus, client, database, postgres
 
+pytestmark = pytest.mark.border
+
 __all__ = ["bus", "database", "postgres"]
 
 
@@ -57,7 +59,6 @@ def ws(service: Service) -> str:
     return f"{service.url.replace('http', 'ws', 1)}/ws"
 
 
-@pytest.mark.border
 @pytest.mark.parametrize("backend", ["trio", "asyncio"])
 async def test_a_program_speaks_with_a_cluster_as_with_one_service(
     bus: RealServer, database: str, tmp_path: Path, backend: str

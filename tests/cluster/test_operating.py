@@ -28,6 +28,8 @@ from ..service.support import TOKENS, token_file, until
 from .test_cluster import bus, client, database, permissions_of_the_docs, postgres
 from .test_gateway import gateway, worker, ws
 
+pytestmark = pytest.mark.border
+
 __all__ = ["bus", "database", "postgres"]
 
 
@@ -85,7 +87,6 @@ async def heard(bus: RealServer, *workers: ClusterWorker) -> None:
         await until(lambda: {x.worker for x in runtime.workers} == names)
 
 
-@pytest.mark.border
 async def test_turns_are_watched_wherever_they_run(
     bus: RealServer, database: str
 ) -> None:
@@ -246,7 +247,6 @@ async def test_what_cannot_be_done_here_says_where(
             assert (refused["type"], refused["code"]) == ("error", "forbidden")
 
 
-@pytest.mark.border
 async def test_a_gateway_that_may_give_no_orders_says_so(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,6 @@ _OPTIONAL: Final = re.compile(r" \[[^\]]*\]")
 SKIPPED: Final = {
     "make test": "this is it",
     "make border": "it is a part of CI by itself",
-    "make long": "this is a part of it",
-    "make steady": "it takes an hour",
     "pip install .": "tests/packaging installs the wheel",
     "make peers": "it installs",
     "make newcomer": "it is this",

@@ -36,6 +36,8 @@ from .field import SERVERS, Field
 from .mines import TOOLS, is_mine, is_open, is_safe
 from .support import LONG, PATIENCE, run, until
 
+pytestmark = pytest.mark.border
+
 A_WHILE: Final = 2.0  # seconds in which a start has measured what it would measure
 
 TALK: Final = ("Good evening.", "@Glo How was your day?", "@Nam Well met, friend.")
@@ -195,7 +197,6 @@ async def test_no_command_steps_on_a_mine(
         assert field.was_measured("named")
 
 
-@pytest.mark.border
 async def test_what_may_be_called_unasked_is_measured_at_the_start(
     tmp_path: Path,
 ) -> None:
@@ -235,7 +236,6 @@ async def test_a_named_test_calls_the_named_tool_alone(tmp_path: Path) -> None:
     field.judge(asked_for_all=True)
 
 
-@pytest.mark.border
 async def test_servers_that_are_killed_and_come_back_are_not_walked_over(
     tmp_path: Path,
 ) -> None:
@@ -252,7 +252,6 @@ async def test_servers_that_are_killed_and_come_back_are_not_walked_over(
     field.judge()
 
 
-@pytest.mark.border
 async def test_another_configuration_while_it_runs_steps_on_nothing(
     tmp_path: Path,
 ) -> None:
@@ -272,7 +271,6 @@ async def test_another_configuration_while_it_runs_steps_on_nothing(
     full.judge()
 
 
-@pytest.mark.border
 async def test_words_that_are_not_said_yet_step_on_nothing(tmp_path: Path) -> None:
     """The model calls mines at once, on what it was told too early."""
     field = Field(tmp_path, "full")
@@ -299,7 +297,6 @@ async def test_words_that_are_not_said_yet_step_on_nothing(tmp_path: Path) -> No
     field.judge()
 
 
-@pytest.mark.border
 @pytest.mark.parametrize(
     "tool",
     ["plain", "rno_dno_iyes_ono", "runsaid_dunsaid_iyes_ounsaid", "ryes_dyes_iyes_ono"],

@@ -93,6 +93,7 @@ async def test_a_model_without_an_end_ends_with_its_time(
     assert heard.done.timings.model < 2
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("kind", ["flood", "unbroken", "chunks", "drip"])
 async def test_an_answer_has_a_longest_length(kind: str, torrent: str) -> None:
     turn = TurnConfig(max_answer=300)

@@ -46,7 +46,7 @@ METER = """
     };
 """
 
-pytestmark = pytest.mark.usefixtures("espeak")
+pytestmark = [pytest.mark.border, pytest.mark.usefixtures("espeak")]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,10 @@ from .support import NODE, QUICKLY, at_the_table, entry, node_peer
 
 # The SDK leaves a response's stream before its end without closing the generators
 # of httpx2 and httpcore2; trio closes them, and says so.
-pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
+pytestmark = [
+    pytest.mark.border,
+    pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning"),
+]
 
 LONG = "trigger-long-running-operation"
 BRIEFLY = {LONG: ToolOverride(max_duration=0.3)}

@@ -37,7 +37,7 @@ from glyphoxa_trio.testing.transcription_server import open_transcription_server
 from ..npc.support import HANG, Reply, ScriptedLLM
 from ..providers.spoken import spoken
 
-pytestmark = pytest.mark.usefixtures("espeak")
+pytestmark = [pytest.mark.border, pytest.mark.usefixtures("espeak")]
 
 HORSE = "What is the price of a horse?"
 DRAGON = "Tell me about the dragon."

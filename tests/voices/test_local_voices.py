@@ -44,7 +44,7 @@ KEY = "sk-very-secret"
 ONE, TWO = "The lock gives way.", "Beyond it lies a stair."
 MICROPHONE = 16_000
 
-pytestmark = pytest.mark.usefixtures("espeak")
+pytestmark = [pytest.mark.border, pytest.mark.usefixtures("espeak")]
 
 
 def answer(request: LLMRequest) -> list[str]:

@@ -25,7 +25,7 @@ from glyphoxa_trio.tools.tier import Tier
 from .support import heard_whole
 from .test_turns import OPENAI, done_of, one_turn, open_voices
 
-pytestmark = pytest.mark.usefixtures("espeak")
+pytestmark = [pytest.mark.border, pytest.mark.usefixtures("espeak")]
 
 
 async def spoken(text: str) -> bytes:
