@@ -89,21 +89,27 @@ def _up(module: Module, dots: int) -> str:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the groups of names that need each other, directly or by way of others."""
+    """Return the shortest way round from each name to itself, each circle once."""
+    ways = (way for start in sorted(graph) if (way := _way_round(graph, start)))
+    found: dict[frozenset[str], list[str]] = {}
+    for way in sorted(ways, key=len):
+        if not any(frozenset(way) & known for known in found):
+            found[frozenset(way)] = way
+    return list(found.values())
 
-    def reached(start: str) -> set[str]:
-        seen: set[str] = set()
-        left = [start]
-        while left:
-            new = graph.get(left.pop(), set()) - seen
-            seen |= new
-            left += new
-        return seen
 
-    reach = {name: reached(name) for name in graph}
-    found = {
-        frozenset(other for other in reach[name] if name in reach.get(other, ()))
-        for name in graph
-        if name in reach[name]
-    }
-    return sorted(sorted(circle) for circle in found)
+def _way_round(graph: Mapping[str, set[str]], start: str) -> list[str]:
+    """Return the shortest way from ``start`` to itself, if there is one."""
+    before: dict[str, str] = {}
+    reached = [start]
+    for name in reached:  # which grows meanwhile
+        for after in sorted(graph.get(name, ())):
+            if after == start:
+                way = [name]
+                while way[0] != start:
+                    way.insert(0, before[way[0]])
+                return way
+            if after not in before:
+                before[after] = name
+                reached.append(after)
+    return []
