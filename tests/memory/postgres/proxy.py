@@ -11,6 +11,8 @@ import psycopg
 
 import trio
 
+FAREWELL = b"X\0\0\0\4"  # of a client that closes its connection
+
 
 @attrs.define(eq=False)
 class Proxy:
@@ -63,9 +65,11 @@ class _Way:
             async for part in self.client:
                 last = last[-100:] + part
                 self.loses = bool(self.proxy.losing) and self.proxy.losing in last
+                if self.proxy.lingers:
+                    part = part.removesuffix(FAREWELL)
                 await self.server.send_all(part)
         if self.proxy.lingers:
-            return
+            await trio.sleep_forever()
         with suppress(trio.BrokenResourceError):
             await self.server.send_eof()
 

@@ -225,9 +225,9 @@ def the_server() -> Generator[Server]:
 
 
 def cut(address: str) -> None:
-    """End all other connections to a database."""
+    """End all other connections to a database, and wait for their end."""
     with suppress(psycopg.Error), psycopg.connect(address, autocommit=True) as one:
         one.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
+            "select pg_terminate_backend(pid, 30000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
