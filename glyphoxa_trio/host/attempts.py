@@ -92,7 +92,11 @@ class Life:
 
 @attrs.define(eq=False)
 class Attempt:
-    """One run of one tool. ``signature`` differs for calls with other arguments."""
+    """One run of one tool. ``signature`` differs for calls with other arguments.
+
+    `Attempts` sets what is learned of it; `hedging`, which decides about hedges, sets
+    ``second`` and ``no_second``.
+    """
 
     listing: CatalogueEntry
     timing: Timing
@@ -123,25 +127,9 @@ class Attempt:
     # Seconds for which its result may be cached at most.
     valid_for: float = attrs.field(default=math.inf, init=False)
 
-    def ask_elsewhere(self) -> None:
-        """Let another process make the call."""
-        self.elsewhere = True
-
-    def answered_elsewhere(self, valid_for: float) -> None:
-        """Note how long the other process's result may be cached."""
-        self.valid_for = valid_for
-
     def begin_here(self, timing: Timing) -> None:
         """Make the call here after all, later than it was asked for."""
         self.elsewhere, self._began_late, self.timing = False, True, timing
-
-    def hedge_with(self, second: Attempt) -> None:
-        """Let ``second`` answer for this attempt too."""
-        self.second = second
-
-    def stay_alone(self) -> None:
-        """Note that there is no budget for a second attempt."""
-        self.no_second = True
 
     def reckon(self) -> bool:
         """Return True the first time: it was not yet counted as won or lost."""
@@ -326,7 +314,7 @@ class Attempts:
                     listing, arguments, context, timing, on_result
                 )
             else:
-                attempt.ask_elsewhere()
+                attempt.elsewhere = True
                 ask = partial(sharer.ask, listing, cache_key, context)
                 attempt.task = self._tasks.start(
                     *(listing.key, self._elsewhere_first, attempt, ask),
@@ -370,7 +358,7 @@ class Attempts:
         """Return the answer of another process or, without one, that of the tool."""
         answer = await ask()
         if answer is not None:
-            attempt.answered_elsewhere(answer.valid_for)
+            attempt.valid_for = answer.valid_for
             return answer.result
         tool = attempt.listing.tool
         timing = Timing(self._lag, self.stalls, tool)

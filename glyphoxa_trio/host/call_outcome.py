@@ -40,7 +40,10 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class PendingCall:
-    """One call in progress in a fan-out.
+    """One call in progress in a fan-out, as far as it has come.
+
+    The `Executor` that runs the fan-out sets the attributes, each at the step that
+    decides it; nothing else does, and this module only reads them.
 
     ``was_started`` is true once its handler was started, for it or for an identical
     call that it joined: from then on it may have had an effect. ``reader`` returns the
@@ -71,36 +74,10 @@ class PendingCall:
     failed: outcome.Maybe[Any] | None = None
     answered_by: str | None = None
 
-    def trace(self, span: Span) -> None:
-        """Set the span of the call, which ends when the call does."""
-        self.span = span
-
-    def resolve(self, listing: CatalogueEntry | None) -> None:
-        """Set the tool that the call names, or None if there is none."""
-        self.listing = listing
-
     def begin(self, now: float) -> None:
         """Note when the call comes to the gate, perhaps for the second time."""
         self.begun = now
         self.seat = self.begun_as = None
-
-    def expect(self, *, in_vain: bool) -> None:
-        self.in_vain = in_vain
-
-    def read_by(self, reader: Callable[[], str | None]) -> None:
-        self.reader = reader
-
-    def say(self, arguments: str) -> None:
-        self.arguments = arguments
-
-    def queue(self, *seat: Any) -> None:
-        self.seat = seat
-
-    def leave_queue(self) -> None:
-        self.was_started = True
-
-    def started(self, begun: Any) -> None:
-        self.begun_as = begun
 
     def hand_over(self) -> Any:
         """Hand its shared task to the caller, which awaits its result or leaves it."""
@@ -110,16 +87,6 @@ class PendingCall:
     def learn(self, failed: outcome.Maybe[Any] | None, answered_by: str | None) -> None:
         """Note the error of its tool, and the other tool that answered, if any."""
         self.failed, self.answered_by = failed, answered_by
-
-    def cut(self, *, pending: bool) -> None:
-        """Note that the turn's time is up."""
-        self.pending = pending
-
-    def go_on(self) -> None:
-        self.goes_on = True
-
-    def settle(self) -> None:
-        self.settled = True
 
 
 def refused(pending_call: PendingCall, no: Refusal, now: float) -> Outcome:

@@ -259,7 +259,7 @@ class Executor:
         outcomes: list[Outcome | None] = [None] * len(pending_calls)
 
         def settle(pending_call: PendingCall, end: Outcome) -> None:
-            pending_call.settle()
+            pending_call.settled = True
             if not pending_call.goes_on:
                 call_ended(pending_call.span, end)
             outcomes[pending_call.index] = end
@@ -288,7 +288,7 @@ class Executor:
                 case Outcome() as end:
                     settle(pending_call, end)
                 case _Begun() as begun:
-                    pending_call.started(begun)
+                    pending_call.begun_as = begun
                 case trio.Semaphore() as full:
                     key = (
                         pending_call.listing.key
@@ -296,7 +296,7 @@ class Executor:
                         else ""
                     )
                     queues[key] = place = _QueuePlace(queues.get(key))
-                    pending_call.queue(full, place)
+                    pending_call.seat = (full, place)
 
         async def job(pending_call: PendingCall, turn: _QueuePlace | None) -> None:
             if turn is not None and turn.waits:
@@ -320,13 +320,11 @@ class Executor:
 
         turns = self._write_turns(pending_calls, caller)
         for pending_call in pending_calls:
-            pending_call.trace(
-                call_span(
-                    pending_call.call,
-                    pending_call.listing,
-                    tier=str(caller.tier),
-                    budget=remaining,
-                )
+            pending_call.span = call_span(
+                pending_call.call,
+                pending_call.listing,
+                tier=str(caller.tier),
+                budget=remaining,
             )
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
@@ -395,7 +393,7 @@ class Executor:
             ):
                 return None
             arguments = listing.schema.parse(pending_call.call.arguments)
-            pending_call.say(canonical(arguments))
+            pending_call.arguments = canonical(arguments)
             cache_key = _cache_key(pending_call, listing, caller)
             if cache_key is not None and (
                 self._attempts.in_flight(cache_key) is not None
@@ -444,7 +442,7 @@ class Executor:
         last: dict[str, _QueuePlace] = {}
         for pending_call in pending_calls:
             listing = self._resolve(pending_call.call.name, caller)
-            pending_call.resolve(listing)
+            pending_call.listing = listing
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
                 turns[pending_call.index] = last[group] = _QueuePlace(last.get(group))
@@ -471,10 +469,10 @@ class Executor:
             # A call that may go on has unlimited time, even if the turn does not.
             left = remaining if caller.longest is None else math.inf
             listing = self._admit(pending_call, caller, left, calling=True)
-            pending_call.expect(in_vain=left > remaining < listing.estimate.seconds)
-            pending_call.read_by(partial(self._reader, listing, caller))
+            pending_call.in_vain = left > remaining < listing.estimate.seconds
+            pending_call.reader = partial(self._reader, listing, caller)
             arguments = listing.schema.parse(pending_call.call.arguments)
-            pending_call.say(canonical(arguments))
+            pending_call.arguments = canonical(arguments)
             if (listing.key, pending_call.arguments) in caller.pending:
                 raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
             if (listing.key, pending_call.arguments) in caller.unknown_effects:
@@ -545,7 +543,7 @@ class Executor:
         finally:
             if taken is not None:  # it was not needed
                 taken.release()
-        pending_call.leave_queue()
+        pending_call.was_started = True
         hedged.add_waiter()
         if caller.ahead is not None:  # this call is a waiter itself now
             caller.ahead.let_go(pending_call)
@@ -647,11 +645,11 @@ class Executor:
             early = SampleKind.CENSORED  # it takes longer than this
             pending_call.learn(hedged.failed, hedged.answered_by)
             writes_on_trial = hedged.first.on_trial and definition.side_effects
-            pending_call.cut(pending=writes_on_trial or caller.longest is not None)
+            pending_call.pending = writes_on_trial or caller.longest is not None
         if pending_call.pending or not (
             time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
-            pending_call.go_on()
+            pending_call.goes_on = True
             how = "time" if time_is_up else "interruption"
             pending_call.span.set({"glyphoxa.outlives_turn": how})
             if definition.side_effects:
@@ -722,7 +720,7 @@ class Executor:
             raise _GateRefused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
         listing = self._resolve(pending_call.call.name, caller)
-        pending_call.resolve(listing)
+        pending_call.listing = listing
         if listing is None:
             shown = self.visible(
                 grant, tier=tier, remaining=remaining, whose=caller.whose

@@ -157,7 +157,7 @@ class Hedging:
         if not found:
             return None
         if not self._budget(first.listing.key).take():
-            first.stay_alone()
+            first.no_second = True
             self._count(over_budget=1)
             return None
         other = min(found, key=lambda listing: listing.estimate.seconds)
@@ -176,7 +176,7 @@ class Hedging:
             seat=seat,
             instead_of=first,
         )
-        first.hedge_with(second)
+        first.second = second
         self._count(started=1)
         return second
 

@@ -177,8 +177,8 @@ MUTANTS: Final = (
     Mutant(
         "a write of an unknown tool is cut",
         "host/executor.py",
-        "pending=writes_on_trial or caller.longest is not None",
-        "pending=False",
+        "pending_call.pending = writes_on_trial or caller.longest is not None",
+        "pending_call.pending = False",
         Promise.KEPT,
         TRIALS,
     ),
@@ -232,8 +232,9 @@ MUTANTS: Final = (
     Mutant(
         "calls that the time cut off are told of twice",
         "host/executor.py",
-        "            pending_call.settle()\n",
-        "            if end.limit is None:\n                pending_call.settle()\n",
+        "            pending_call.settled = True\n",
+        "            if end.limit is None:\n"
+        "                pending_call.settled = True\n",
         Promise.ONE_OUTCOME,
     ),
     Mutant(
