@@ -1,33 +1,39 @@
 """What the tests of the command share: runs of it, a terminal, servers that tell.
 
-Every run is a process of its own, forked from one that has imported the command
-(tests/forked.py). Nothing here waits for a time to pass: it waits
-for a text on the screen, a line of a server, an end; the limits only keep a
-failure from taking for ever.
+`run` runs the command in this process, `terminal` in another one. Nothing here waits
+for a time to pass: it waits for a text on the screen, a line of a server, an end; the
+limits only keep a failure from taking for ever.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
+import logging
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
+import threading
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
+import structlog
 
-from ..forked import Fork, parent
+from glyphoxa_trio import cli
+
 from .emulation import Emulation
 
 COMMAND = Path(sys.executable).with_name("glyphoxa")
 SEER = Path(__file__).parent / "servers" / "seer.py"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT = 60.0  # seconds; no wait of a test that passes comes near it
 ENDS = 2.0  # seconds from being asked to leave to the end …
 RESISTS = 5.0  # … and with servers that resist
@@ -55,25 +61,111 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """One run to its end, ``lines`` piped in."""
-    if forks := parent(environment(), words):
-        return forks.run(
-            [COMMAND, *words],
-            lines=lines,
+    """Run the command in this process, with ``lines`` piped in.
+
+    Its three streams are files, not only objects of Python: what it starts has them,
+    too. What it changes of this process is put back. In a thread, beside a server of the
+    test, the command is started as a process: only the main thread hears of signals.
+    """
+    command = [str(COMMAND), *map(str, words)]
+    if threading.current_thread() is not threading.main_thread():
+        return subprocess.run(
+            command,
+            input=lines,
+            capture_output=True,
+            text=True,
             timeout=LIMIT,
             env=environment(**(env or {})),
             cwd=cwd,
+            check=False,
         )
-    return subprocess.run(
-        [COMMAND, *words],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        env=environment(**(env or {})),
-        cwd=cwd,
-        check=False,
-    )
+    with ExitStack() as stack:
+        ins, out, err = (
+            stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)
+        )
+        ins.write(lines.encode())
+        ins.seek(0)
+        stack.enter_context(_as_a_process(command, environment(**(env or {})), cwd))
+        stack.enter_context(_streams(ins.fileno(), out.fileno(), err.fileno()))
+        try:
+            _main(command[1:])
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if isinstance(code, str):
+            os.write(2, f"{code}\n".encode())
+        status = 1 if isinstance(code, str) else code or 0
+        said = [
+            os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+            for file in (out, err)
+        ]
+    return subprocess.CompletedProcess(command, int(status), *said)
+
+
+def _main(words: list[str]) -> NoReturn:
+    sys.exit(cli._run(words))
+
+
+@contextmanager
+def _as_a_process(
+    command: list[str], env: Mapping[str, str], cwd: Path | None
+) -> Generator[None]:
+    """Give this process the arguments, the environment and the folder of another."""
+    before = (sys.argv, dict(os.environ), Path.cwd(), gc.get_threshold())
+    temporary = tempfile.tempdir
+    signals = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers = list(logging.root.handlers)
+    sys.argv = command
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd or before[2])
+    tempfile.tempdir = None  # the environment says where it is
+    try:
+        yield
+    finally:
+        sys.argv = before[0]
+        os.environ.clear()
+        os.environ.update(before[1])
+        os.chdir(before[2])
+        tempfile.tempdir = temporary
+        gc.set_threshold(*before[3])
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+        logging.root.handlers[:] = handlers
+        structlog.reset_defaults()
+
+
+@contextmanager
+def _streams(*files: int) -> Generator[None]:
+    """Make these files the standard input, output and error."""
+    names = ("stdin", "stdout", "stderr")
+    kept = [os.dup(number) for number in range(3)]
+    objects = [(getattr(sys, name), getattr(sys, f"__{name}__")) for name in names]
+    for stream, _ in objects[1:]:
+        stream.flush()
+    try:
+        for number, (name, file) in enumerate(zip(names, files, strict=True)):
+            os.dup2(file, number)
+            made = open(  # noqa: SIM115
+                number,
+                "w" if number else "r",
+                encoding="utf-8",
+                errors="backslashreplace" if number == 2 else "strict",
+                closefd=False,
+            )
+            made.reconfigure(line_buffering=number == 2)
+            setattr(sys, name, made)
+            setattr(sys, f"__{name}__", made)
+        yield
+    finally:
+        for number, old in enumerate(kept):
+            os.dup2(old, number)
+            os.close(old)
+        for name, (stream, original) in zip(names, objects, strict=True):
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", original)
 
 
 def written(folder: Path, **config: Any) -> Path:
@@ -136,7 +228,7 @@ def reports(folder: Path) -> Generator[Reports]:
 class Terminal:
     """The command on a terminal: keys in, a screen out."""
 
-    process: subprocess.Popen[bytes] | Fork
+    process: subprocess.Popen[bytes]
     _keys: int
     raw: str = attrs.field(default="", init=False)  # with all that steers
     _shown: Emulation = attrs.field(factory=Emulation, init=False)
@@ -195,10 +287,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 def _logged_in(
     command: list[str | Path], screen: int, env: Mapping[str, str]
-) -> subprocess.Popen[bytes] | Fork:
-    std = (screen, screen, screen)
-    if forks := parent(environment(), command[1:]):
-        return forks.start(command, std, env=env, login=True)
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", _LOGIN, *command],
         stdin=screen,

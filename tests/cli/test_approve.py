@@ -42,6 +42,7 @@ def changed(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.border
 def test_it_is_approved_from_outside_by_who_has_seen_it(
     changed: Path, apart: dict[str, str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_it_is_approved_from_outside_by_who_has_seen_it(
     assert run("mcp", "approve", "moody.tell", env=apart).returncode == 2
 
 
+@pytest.mark.border
 def test_a_tool_that_nobody_approved_is_not_shown(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -86,6 +88,7 @@ def test_a_tool_that_nobody_approved_is_not_shown(
     assert row.split()[0] == "no"
 
 
+@pytest.mark.border
 def test_it_is_approved_at_the_table(changed: Path, apart: dict[str, str]) -> None:
     with terminal("play", changed, env=apart) as table:
         table.expect("held back: moody.tell")

@@ -33,6 +33,7 @@ def table_of(folder: Path, *tools: str, **config: Any) -> Path:
     )
 
 
+@pytest.mark.border
 def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
         assert table.ends() == 0
 
 
+@pytest.mark.border
 def test_nobody_is_asked_about_what_is_approved(  # N29
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -86,6 +88,7 @@ def test_nobody_is_asked_about_what_is_approved(  # N29
             assert "approve them?" not in table.screen
 
 
+@pytest.mark.border
 def test_a_no_leaves_them_hidden_and_approve_at_the_table_brings_one(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -105,6 +108,7 @@ def test_a_no_leaves_them_hidden_and_approve_at_the_table_brings_one(
         assert table.ends() == 0
 
 
+@pytest.mark.border
 def test_a_script_is_told_and_approve_gives_the_word_without_a_program(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_broken_configuration_is_every_problem_and_no_turn(tmp_path: Path) -> 
     assert second.startswith("glyphoxa: no tool 'dice.rol', did you mean dice.roll")
 
 
+@pytest.mark.border
 def test_servers_that_misbehave_are_warnings_and_the_npc_answers(
     tmp_path: Path,
 ) -> None:
@@ -154,6 +155,7 @@ def test_servers_that_misbehave_are_warnings_and_the_npc_answers(
     assert "\x1b" not in asked.stdout + asked.stderr
 
 
+@pytest.mark.border
 def test_whoever_reads_only_the_first_line_gets_no_traceback(tmp_path: Path) -> None:
     line = '"$0" ask "$1" Bo "roll 2d6" --json | head -n 1'
     asked = subprocess.run(
@@ -168,6 +170,7 @@ def test_whoever_reads_only_the_first_line_gets_no_traceback(tmp_path: Path) -> 
     assert asked.stderr == ""
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_in_order_and_leaves_no_process(
     tmp_path: Path, number: signal.Signals
@@ -203,6 +206,7 @@ def test_a_signal_leaves_in_order_and_leaves_no_process(
 # ------------------------------------------------- a model of somebody else's
 
 
+@pytest.mark.border
 async def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
     tmp_path: Path,
 ) -> None:
@@ -229,6 +233,7 @@ async def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
     assert KEY not in out + err
 
 
+@pytest.mark.border
 async def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) -> None:
     llm = {
         "provider": "chat_completions",
@@ -249,6 +254,7 @@ async def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) 
     assert server.headers[1]["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.border
 async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
     tmp_path: Path,
 ) -> None:
@@ -287,6 +293,7 @@ async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
         assert "top_k" not in server.requests[2]
 
 
+@pytest.mark.border
 async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
     tmp_path: Path,
 ) -> None:
@@ -307,6 +314,7 @@ async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
     assert (err, KEY in out) == ("", False)
 
 
+@pytest.mark.border
 async def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> None:
     refusal = Fail(401, {"error": {"message": f"Incorrect API key: {KEY}"}})
     async with open_model_server([refusal]) as server:
@@ -325,6 +333,7 @@ async def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> No
     assert KEY not in out + err
 
 
+@pytest.mark.border
 async def test_an_answer_that_ends_halfway_is_kept_and_counts_as_failed(
     tmp_path: Path,
 ) -> None:
@@ -357,6 +366,7 @@ def test_an_address_that_is_none_is_told_without_its_secret(
 # --------------------------------------------------- a conversation that goes on
 
 
+@pytest.mark.border
 async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
     npcs = [{"name": "Bo", "tools": []}]
     async with open_model_server(

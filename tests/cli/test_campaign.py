@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from .support import run
 
 CONFIG = Path(__file__).parents[2] / "config" / "campaign.yaml"
@@ -21,6 +23,7 @@ Get the campaign
 """
 
 
+@pytest.mark.border
 def test_the_game_of_the_sample_is_played_and_kept(tmp_path: Path) -> None:
     # F36, F41; from another folder than the project's
     env = {"GLYPHOXA_CAMPAIGNS": str(tmp_path / "campaigns.db")}
@@ -50,6 +53,7 @@ def test_the_game_of_the_sample_is_played_and_kept(tmp_path: Path) -> None:
     assert evening.stdout.count("· fast · ") == 8
 
 
+@pytest.mark.border
 def test_the_sample_is_in_order(tmp_path: Path) -> None:
     env = {"GLYPHOXA_CAMPAIGNS": str(tmp_path / "campaigns.db")}
     checked = run("check", CONFIG, env=env)

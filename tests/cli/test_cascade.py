@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from .support import run
 
 CASCADE = Path(__file__).parents[2] / "config" / "cascade.yaml"
 QUESTION = "Think carefully: what is your vision of the keep?"
 
 
+@pytest.mark.border
 def test_it_is_in_order() -> None:
     checked = run("check", CASCADE)
     assert checked.returncode == 0, checked.stdout
     assert f"\n{CASCADE}: 1 NPCs, " in checked.stdout
 
 
+@pytest.mark.border
 def test_a_seer_opens_waits_aloud_and_answers() -> None:
     # G34, A18: quietly distinct from what she says
     played = run("play", CASCADE, lines=f"{QUESTION}\n")
@@ -27,6 +31,7 @@ def test_a_seer_opens_waits_aloud_and_answers() -> None:
     assert answer.startswith("Ysolde the Seer: At ")
 
 
+@pytest.mark.border
 def test_a_single_question_has_its_filler_beside_the_answer() -> None:
     asked = run("ask", CASCADE, "Ysolde", QUESTION)
     assert asked.returncode == 0

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from .support import run, seer, written
 
 
@@ -17,6 +19,7 @@ def problems(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.border
 def test_a_good_configuration_is_said_to_be_good(tmp_path: Path) -> None:
     npcs = [{"name": "Bo", "tools": ["dice", "seer.whisper"]}]
     path = written(tmp_path, npcs=npcs, mcp={"servers": [seer()]})
@@ -107,6 +110,7 @@ def test_what_only_the_catalogue_knows_comes_all_at_once_too(tmp_path: Path) -> 
     assert found[3].endswith("@ npcs[Bo].tools")
 
 
+@pytest.mark.border
 def test_a_server_that_a_grant_names_and_that_is_not_there_is_a_problem(
     tmp_path: Path,
 ) -> None:
@@ -151,6 +155,7 @@ def test_a_server_that_a_grant_names_and_that_is_not_there_is_a_problem(
     assert checked.stdout.endswith(" tools, 1 of 4 servers ready\n")
 
 
+@pytest.mark.border
 def test_two_tools_with_one_name_are_a_problem_that_names_both_and_the_way_out(
     tmp_path: Path,
 ) -> None:  # A8
@@ -175,6 +180,7 @@ def test_two_tools_with_one_name_are_a_problem_that_names_both_and_the_way_out(
     assert (problems(checked.stdout), checked.returncode) == ([], 0)
 
 
+@pytest.mark.border
 def test_absent_servers_that_nobody_needs_are_no_problem(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -206,6 +212,7 @@ def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.border
 def test_the_tavern_of_the_demo_is_in_order() -> None:
     """With its two servers on the SDK, as ``make demo`` starts them."""
     tavern = Path(__file__).parents[2] / "config" / "tavern.yaml"
@@ -219,6 +226,7 @@ def test_the_tavern_of_the_demo_is_in_order() -> None:
     assert checked.stdout.endswith(" 2 of 2 servers ready\n")
 
 
+@pytest.mark.border
 def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
     npcs = [
         {"name": "Stan", "tools": ["seer"]},  # a whole server approves nothing

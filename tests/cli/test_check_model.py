@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import re
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +32,7 @@ def config(folder: Path, base_url: str, **llm: str) -> Path:
     return written(folder, npcs=[{"name": "Bo"}], llm=keys)
 
 
+@pytest.mark.border
 async def test_a_model_that_answers_is_timed(tmp_path: Path) -> None:
     def use(_: object) -> tuple[str, str]:
         return "look", '{"thing": "door"}'
@@ -45,6 +48,7 @@ async def test_a_model_that_answers_is_timed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.border
 async def test_a_model_without_tools_is_said_to_have_none(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with open_strict_server(KINDS["ollama"]) as server:
@@ -54,6 +58,7 @@ async def test_a_model_without_tools_is_said_to_have_none(tmp_path: Path) -> Non
     assert "called no tool" in done.stdout
 
 
+@pytest.mark.border
 async def test_what_is_wrong_is_said_with_its_remedy(tmp_path: Path) -> None:
     no: Callable[[ReceivedRequest], StatusReply] = lambda request: (  # noqa: E731
         StatusReply(200, {}, {"data": [{"id": "qwen3:4b"}]})

@@ -42,6 +42,7 @@ def project(folder: Path, servers: Any, *tools: str, **config: Any) -> Path:
 # ------------------------------------------------- a file that was not seen here
 
 
+@pytest.mark.border
 def test_play_asks_before_anything_of_an_unseen_file_starts(tmp_path: Path) -> None:
     # D14a: it started whatever a cloned repository named
     with reports(tmp_path) as told:
@@ -77,6 +78,7 @@ def test_play_asks_before_anything_of_an_unseen_file_starts(tmp_path: Path) -> N
             assert table.ends() == 0
 
 
+@pytest.mark.border
 def test_what_was_agreed_to_is_not_asked_again_until_it_changes(
     tmp_path: Path,
 ) -> None:
@@ -119,6 +121,7 @@ def test_what_was_agreed_to_is_not_asked_again_until_it_changes(
         assert f"'other' is left out: {UNSEEN}" in asked.stderr
 
 
+@pytest.mark.border
 def test_ctrl_c_at_the_question_leaves(tmp_path: Path) -> None:
     with terminal("play", project(tmp_path, {"seer": entry()})) as table:
         table.expect(QUESTION)
@@ -146,6 +149,7 @@ def test_without_a_terminal_unseen_servers_are_left_out(tmp_path: Path) -> None:
         assert told.silent()
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "words",
     [("ask", "Bo", "hello"), ("check",)],
@@ -162,6 +166,7 @@ def test_machines_say_yes_beforehand(tmp_path: Path, words: tuple[str, ...]) -> 
         assert "left out" not in run(verb, path, *rest).stderr
 
 
+@pytest.mark.border
 def test_what_mcp_add_wrote_needs_no_question(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         path = project(tmp_path, {}, "seer.whisper")
@@ -172,6 +177,7 @@ def test_what_mcp_add_wrote_needs_no_question(tmp_path: Path) -> None:
         told.expect("started")
 
 
+@pytest.mark.border
 def test_mcp_trust_shows_what_is_new_and_asks(tmp_path: Path) -> None:
     path = project(tmp_path, {"seer": entry(), "other": entry()})
     shown = run("mcp", "trust", cwd=tmp_path)
@@ -193,6 +199,7 @@ def test_mcp_trust_shows_what_is_new_and_asks(tmp_path: Path) -> None:
     assert listed.count("not agreed to yet") == 1  # the other one
 
 
+@pytest.mark.border
 def test_a_yes_to_tools_starts_nothing_unseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +247,7 @@ def test_the_file_of_somebody_else_is_not_believed_without_a_configuration_eithe
 # -------------------------------------------- an entry is nobody else's trouble
 
 
+@pytest.mark.border
 def test_a_server_that_cannot_be_used_is_an_error_only_where_it_is_needed(
     tmp_path: Path,
 ) -> None:  # D14: play ended with 2 though no NPC used that server

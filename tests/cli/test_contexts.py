@@ -124,6 +124,7 @@ async def played(
     return done.stdout + done.stderr, server
 
 
+@pytest.mark.border
 async def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) -> None:
     # A4, A5, A30, A33, A54. Slower than a fast turn: it is what `select_tier` is for.
     path = written(tmp_path, seconds=0.8)
@@ -142,6 +143,7 @@ async def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) 
     assert said.count("deep · 1 tools shown") == 3
 
 
+@pytest.mark.border
 async def test_a_call_of_seconds_is_announced_as_the_seed_says(tmp_path: Path) -> None:
     # A18, A27, A54
     path = written(tmp_path, seconds=2.6)
@@ -150,6 +152,7 @@ async def test_a_call_of_seconds_is_announced_as_the_seed_says(tmp_path: Path) -
     assert "information Quebec." in server.requests[1]["messages"][-1]["content"]
 
 
+@pytest.mark.border
 def test_the_provider_of_the_seed_speaks_by_itself(tmp_path: Path) -> None:
     # A10, A30: the model of `s2s`, here the stand-in of the command
     more = "s2s: {provider: openai_realtime, model: some-model}\n"
@@ -163,6 +166,7 @@ def test_the_provider_of_the_seed_speaks_by_itself(tmp_path: Path) -> None:
     assert "aviation_support: ENGM information Quebec." in done.stdout
 
 
+@pytest.mark.border
 async def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
     tmp_path: Path,
 ) -> None:
@@ -180,6 +184,7 @@ async def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
     assert "openai_realtime would make it speak by itself" in said
 
 
+@pytest.mark.border
 def test_what_the_lists_of_the_seed_name_and_nobody_has_is_told(tmp_path: Path) -> None:
     # A30
     done = run("check", written(tmp_path, seconds=0))
@@ -190,6 +195,7 @@ def test_what_the_lists_of_the_seed_name_and_nobody_has_is_told(tmp_path: Path) 
     assert "no tool 'mcp_uisp_server_lookup_customer' yet, did you mean " in said
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("granted", "said"),
     [

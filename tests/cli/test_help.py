@@ -113,6 +113,7 @@ def test_every_verb_is_listed_with_one_line() -> None:
         assert line.rstrip("│ ").endswith(".")
 
 
+@pytest.mark.border
 def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
     """It is the first thing that anybody sees, so it does not take a second."""
     program = (

@@ -147,6 +147,7 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
 }
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("command", SHAPES)
 def test_the_output_parses_and_has_the_keys_that_help_names(
     command: str, path: Path
@@ -191,6 +192,7 @@ def _durations(value: object) -> Iterator[object]:
             yield from _durations(item)
 
 
+@pytest.mark.border
 def test_what_tools_says_of_each(path: Path) -> None:
     found = json.loads(run("tools", path, "--npc", "Bo", "--json").stdout)
     assert (found["tier"], found["npc"]) == ("fast", "Bo")
@@ -221,6 +223,7 @@ def test_a_configuration_that_is_none_is_a_problem_in_json_too(tmp_path: Path) -
     assert "expected one of fast, standard, deep" in found["problems"][0]
 
 
+@pytest.mark.border
 def test_a_step_that_fails_is_in_the_object(tmp_path: Path) -> None:
     path = written(tmp_path, mcp={"servers": [seer("-", "exits")]})
     done = run("mcp", "test", "exits", "--config", path, "--json")

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .support import COMMAND, LIMIT, environment, run, seer, written
 
 
@@ -35,6 +37,7 @@ def rows(text: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
 
 
+@pytest.mark.border
 def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     # G39
     path = rivals(tmp_path)
@@ -66,6 +69,7 @@ def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.border
 def test_the_board_is_a_table_and_says_what_is_not_on_it(tmp_path: Path) -> None:
     path = rivals(tmp_path)
     done = run("leaderboard", path, "--calibrate")
@@ -81,6 +85,7 @@ def test_the_board_is_a_table_and_says_what_is_not_on_it(tmp_path: Path) -> None
     assert "elder.vanish" in missing  # it has side effects
 
 
+@pytest.mark.border
 def test_what_is_away_is_said_beside_the_lines_too(tmp_path: Path) -> None:
     away = {"name": "away", "command": "this-command-does-not-exist"}
     path = written(tmp_path, npcs=[], mcp={"servers": [away]})
@@ -96,6 +101,7 @@ def test_without_any_figure_there_is_no_table(tmp_path: Path) -> None:
     assert done.stdout.startswith("not measured: dice.roll, ")
 
 
+@pytest.mark.border
 def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
     lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[bold]\x1b[2J"])
     path = written(tmp_path, npcs=[], mcp={"servers": [lewd]})
@@ -165,6 +171,7 @@ def playing(*words: str | Path) -> Generator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
+@pytest.mark.border
 def test_a_table_can_be_scraped_while_it_plays(tmp_path: Path) -> None:
     # A46 to A49: through the command
     path = written(tmp_path, mcp={"servers": [seer()]})

@@ -7,6 +7,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .support import COMMAND, LIMIT, environment, run, seer, written
 
 
@@ -14,6 +16,7 @@ def records(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.border
 def test_every_call_is_a_line_of_the_log(tmp_path: Path) -> None:  # A50
     path = written(
         tmp_path,
@@ -54,6 +57,7 @@ def test_a_log_that_cannot_be_written_is_told_before_anything_else(
     assert done.stdout == ""
 
 
+@pytest.mark.border
 def test_a_watched_file_is_read_again_while_somebody_plays(tmp_path: Path) -> None:
     # A44
     path = written(tmp_path)

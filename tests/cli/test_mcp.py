@@ -347,6 +347,7 @@ def step(text: str, name: str) -> str:
     return line.removeprefix(f"{name}: ")
 
 
+@pytest.mark.border
 def test_a_good_server_passes_every_step_with_its_time(tmp_path: Path) -> None:
     repository(tmp_path)
     with reports(tmp_path) as told:
@@ -365,6 +366,7 @@ def test_a_good_server_passes_every_step_with_its_time(tmp_path: Path) -> None:
     assert re.match(r"[\d.]+ ms: answered", step(tested.stdout, "call whisper"))
 
 
+@pytest.mark.border
 def test_no_tool_is_called_that_was_not_named(
     tmp_path: Path,
 ) -> None:
@@ -378,6 +380,7 @@ def test_no_tool_is_called_that_was_not_named(
     assert "call" not in tested.stdout
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("call", "said", "status"),
     [
@@ -403,6 +406,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("habit", FAILURES)
 def test_a_step_that_fails_is_named_with_its_reason(tmp_path: Path, habit: str) -> None:
     repository(tmp_path)
@@ -420,6 +424,7 @@ def test_a_step_that_fails_is_named_with_its_reason(tmp_path: Path, habit: str) 
         assert "  the crystal is cracked\n" in tested.stdout  # its last words
 
 
+@pytest.mark.border
 def test_a_server_of_the_configuration_is_tested_as_it_would_be_used(
     tmp_path: Path,
 ) -> None:
@@ -455,6 +460,7 @@ def test_a_server_that_is_none_is_told(tmp_path: Path, name: str, said: str) -> 
     assert f"glyphoxa: {said}" in tested.stderr
 
 
+@pytest.mark.border
 def test_what_is_wrong_with_another_server_keeps_none_from_being_tested(
     tmp_path: Path,
 ) -> None:
@@ -480,6 +486,7 @@ def test_without_any_file_there_is_nothing_to_test(tmp_path: Path) -> None:
 # --------------------------------------------------------- what the others do
 
 
+@pytest.mark.border
 def test_the_servers_of_the_project_are_there_for_every_verb(tmp_path: Path) -> None:
     inner = repository(tmp_path)  # N7
     mcp_json(tmp_path, {"seer": entry()})
@@ -490,6 +497,7 @@ def test_the_servers_of_the_project_are_there_for_every_verb(tmp_path: Path) -> 
     assert asked.stdout == "A word about whisper.\n"
 
 
+@pytest.mark.border
 def test_check_shows_what_was_odd_when_the_files_were_merged(tmp_path: Path) -> None:
     repository(tmp_path)  # N9
     mcp_json(tmp_path, {"seer": entry(), "old": {"type": "sse", "url": "https://w"}})

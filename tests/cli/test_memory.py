@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_review_lists_and_decides(filled: Path) -> None:
     assert (wrong.returncode, "did you mean Smaug?" in wrong.stderr) == (2, True)
 
 
+@pytest.mark.border
 def test_review_asks_on_a_terminal(filled: Path) -> None:
     with terminal("memory", "review", filled) as screen:
         screen.expect("[later]")
@@ -345,6 +347,7 @@ def test_a_backup_is_a_memory(filled: Path) -> None:
     assert said("memory", "show", copy)["campaigns"][0]["lines"] == 2
 
 
+@pytest.mark.border
 def test_a_player_is_forgotten_by_id_and_after_a_question(filled: Path) -> None:
     ran = run("memory", "forget", filled, "p1")
     assert (ran.returncode, "--yes" in ran.stderr) == (2, True)
@@ -372,13 +375,13 @@ def test_a_file_that_is_no_memory_is_refused_and_stays(
 ) -> None:
     kept = path.parent / "kept.db"
     if content is None:
-        with sqlite3.connect(kept) as other:
+        with closing(sqlite3.connect(kept)) as other, other:
             other.execute("create table x (y)")
     elif content:
         kept.write_bytes(content)
     else:
         trio.run(fill, str(kept))
-        with sqlite3.connect(kept) as newer:
+        with closing(sqlite3.connect(kept)) as newer, newer:
             newer.execute("pragma user_version = 99")
     before = kept.read_bytes()
     for words in (("show",), ("review",), ("forget", "p1", "--yes")):

@@ -41,6 +41,7 @@ def is_edited(table: Any) -> bool:
     return not termios.tcgetattr(table._keys)[3] & termios.ICANON
 
 
+@pytest.mark.border
 def test_a_line_is_edited_with_the_arrow_keys(tmp_path: Path) -> None:
     with terminal("play", tavern(tmp_path)) as table:
         table.expect(PROMPT)
@@ -52,6 +53,7 @@ def test_a_line_is_edited_with_the_arrow_keys(tmp_path: Path) -> None:
     assert "^[[" not in table.screen
 
 
+@pytest.mark.border
 def test_what_was_typed_comes_back_also_in_the_next_run(tmp_path: Path) -> None:
     path = tavern(tmp_path)
     with terminal("play", path) as table:
@@ -73,6 +75,7 @@ def test_what_was_typed_comes_back_also_in_the_next_run(tmp_path: Path) -> None:
         assert table.ends(within=ENDS) == 0
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("words", "env", "mcp"),
     [
@@ -97,6 +100,7 @@ def test_nothing_is_kept_if_that_is_wanted(
     assert not (tmp_path / "state" / "history").exists()
 
 
+@pytest.mark.border
 def test_tab_completes_commands_and_names(tmp_path: Path) -> None:
     with terminal("play", tavern(tmp_path)) as table:
         table.expect(PROMPT)
@@ -115,6 +119,7 @@ def test_tab_completes_commands_and_names(tmp_path: Path) -> None:
         assert table.ends(within=ENDS) == 0
 
 
+@pytest.mark.border
 def test_ctrl_c_drops_the_line_and_its_text_is_not_said(tmp_path: Path) -> None:
     with terminal("play", tavern(tmp_path)) as table:
         table.expect(PROMPT)
@@ -134,6 +139,7 @@ def test_ctrl_c_drops_the_line_and_its_text_is_not_said(tmp_path: Path) -> None:
     assert "1d4 comes to" not in table.screen
 
 
+@pytest.mark.border
 def test_sigterm_while_a_line_is_typed_leaves_the_terminal_as_it_was(
     tmp_path: Path,
 ) -> None:
@@ -148,6 +154,7 @@ def test_sigterm_while_a_line_is_typed_leaves_the_terminal_as_it_was(
     assert "Traceback" not in table.screen
 
 
+@pytest.mark.border
 def test_what_comes_beside_does_not_tear_the_line_that_is_typed(
     tmp_path: Path,
 ) -> None:
@@ -174,6 +181,7 @@ def test_what_comes_beside_does_not_tear_the_line_that_is_typed(
             assert table.ends(within=ENDS) == 0
 
 
+@pytest.mark.border
 def test_a_dumb_terminal_has_plain_lines(tmp_path: Path) -> None:
     with terminal("play", tavern(tmp_path), env={"TERM": "dumb"}) as table:
         table.expect(PROMPT)

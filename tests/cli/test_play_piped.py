@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import trio
 
 from glyphoxa_trio.testing.model_server import Die, Reply, SayText, open_model_server
@@ -214,6 +216,7 @@ def test_a_grant_of_nothing_is_told_not_thrown(tmp_path: Path) -> None:
     assert played.stderr.count("\n") == 1
 
 
+@pytest.mark.border
 def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> None:
     """Killed in the middle of a call; what the table sees, and the next lines."""
     npcs = [{"name": "Bo", "tools": ["dice", "seer.vanish", "seer.whisper"]}]
@@ -242,6 +245,7 @@ def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> Non
     assert "! seer: was ended by SIGKILL\n" in played.stdout
 
 
+@pytest.mark.border
 async def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
     tmp_path: Path,
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .support import (
     ENDS,
     LIMIT,
@@ -43,6 +45,7 @@ def table_of(folder: Path, *servers: dict[str, Any]) -> Path:
 PROMPT = "you to Bo [the] Barkeep> "
 
 
+@pytest.mark.border
 def test_a_conversation_on_a_terminal(tmp_path: Path) -> None:
     with terminal("play", table_of(tmp_path)) as table:
         table.expect("model: offline stand-in (no language model)\n")
@@ -65,6 +68,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path) -> None:
     assert table.screen.count("polishes") == 1
 
 
+@pytest.mark.border
 def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         late = f"sleep 2; exec {sys.executable} {SEER} {told.path}"
@@ -99,6 +103,7 @@ def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> No
     assert "Traceback" not in table.screen
 
 
+@pytest.mark.border
 def test_the_first_question_after_a_restart_is_answered(tmp_path: Path) -> None:
     # The tools are remembered and shown at once; their server takes longer to start
     # than a turn may wait. G16, D5
@@ -121,6 +126,7 @@ def test_the_first_question_after_a_restart_is_answered(tmp_path: Path) -> None:
             assert table.ends(within=LIMIT) == 0
 
 
+@pytest.mark.border
 def test_ctrl_c_twice_ends_a_server_that_resists_and_its_child(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         path = table_of(tmp_path, seer(told.path, "stubborn", "parent"))
@@ -138,6 +144,7 @@ def test_ctrl_c_twice_ends_a_server_that_resists_and_its_child(tmp_path: Path) -
     assert "Traceback" not in table.screen
 
 
+@pytest.mark.border
 def test_sigterm_leaves_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         path = table_of(tmp_path, seer(told.path))
@@ -153,6 +160,7 @@ def test_sigterm_leaves_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     assert "Traceback" not in table.screen
 
 
+@pytest.mark.border
 def test_a_closed_window_leaves_no_server_behind(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         path = table_of(tmp_path, seer(told.path, "stubborn"))
@@ -165,6 +173,7 @@ def test_a_closed_window_leaves_no_server_behind(tmp_path: Path) -> None:
         assert is_dead(pid)
 
 
+@pytest.mark.border
 def test_ctrl_c_twice_leaves_while_a_server_hangs_at_its_handshake(
     tmp_path: Path,
 ) -> None:
@@ -180,6 +189,7 @@ def test_ctrl_c_twice_leaves_while_a_server_hangs_at_its_handshake(
         assert is_dead(pid)
 
 
+@pytest.mark.border
 def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
     tmp_path: Path,
 ) -> None:  # T8: a stubborn one would not end with its stdin
@@ -198,6 +208,7 @@ def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
         assert is_dead(pid)
 
 
+@pytest.mark.border
 def test_a_warning_comes_beside_the_talk_and_the_question_again(
     tmp_path: Path,
 ) -> None:

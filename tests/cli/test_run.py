@@ -39,6 +39,7 @@ def configured(folder: Path, url: str) -> Path:
     )
 
 
+@pytest.mark.border
 async def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     async with open_model_server([SayText("Well. "), SayText("met.")]) as model:
         config = configured(tmp_path, model.base_url)
@@ -71,6 +72,7 @@ def _status(pid: str) -> subprocess.CompletedProcess[str]:
     return run("status", "--json", "--pid", pid)
 
 
+@pytest.mark.border
 async def test_a_second_signal_does_not_wait_for_turns(tmp_path: Path) -> None:
     async with open_model_server([SayText("Well. "), Forever("x")]) as model:
         config = configured(tmp_path, model.base_url)

@@ -74,6 +74,7 @@ def test_a_session_that_ended_keeps_its_lines(filled: Path) -> None:
     assert evening["ended"] is not None
 
 
+@pytest.mark.border
 def test_a_session_that_a_process_has_open_is_not_ended(filled: Path) -> None:
     place = str(filled.parent / "kept.db")
     with subprocess.Popen(
@@ -98,6 +99,7 @@ def test_a_session_that_a_process_has_open_is_not_ended(filled: Path) -> None:
     assert run("sessions", "end", filled, "table").returncode == 0  # the dead hold none
 
 
+@pytest.mark.border
 async def test_nothing_of_a_command_stays_behind(filled: Path) -> None:
     await trio.to_thread.run_sync(run, "sessions", "list", filled)
     async with open_memory(str(filled.parent / "kept.db")) as memory:

@@ -10,6 +10,7 @@ import pytest
 from .support import LIMIT, environment, run, seer, terminal, written
 
 
+@pytest.mark.border
 def test_the_command_simulates_the_tavern() -> None:
     """Its servers are started for real, to be asked for their tools."""
     ended = run("simulate", "config/tavern.yaml", "--turns", "10", "--json")
@@ -30,6 +31,7 @@ def test_the_command_names_what_is_wrong_with_a_script(tmp_path: Path) -> None:
     assert "script[0].npc" in ended.stderr
 
 
+@pytest.mark.border
 def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     file = tmp_path / "far.yaml"
     file.write_text(
@@ -41,6 +43,7 @@ def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     assert "far: cannot be started" in ended.stderr
 
 
+@pytest.mark.border
 def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
     lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[bold]\x1b[2J"])
     path = written(tmp_path, npcs=[{"name": "Bo"}], mcp={"servers": [lewd]})
@@ -50,6 +53,7 @@ def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.border
 def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path)}
     measured = run("calibrate", "config/tavern.yaml", env=environment(**state))
@@ -64,6 +68,7 @@ def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     assert known["files.write_file"] == "declared"  # nobody probes a write
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("words", "shown"),
     [

@@ -70,6 +70,7 @@ def until_ready(env: Mapping[str, str]) -> Any:
     raise AssertionError(said)
 
 
+@pytest.mark.border
 def test_a_table_tells_how_its_servers_and_npcs_are(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_table_tells_how_its_servers_and_npcs_are(
     assert list(Path(apart["TMPDIR"]).rglob("*.sock")) == []
 
 
+@pytest.mark.border
 def test_a_server_that_failed_is_shown_with_its_reason(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_server_that_failed_is_shown_with_its_reason(
         assert "\n  warning: exits: exited with status 3\n" in shown
 
 
+@pytest.mark.border
 def test_what_is_left_of_a_killed_table_does_not_confuse(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -143,6 +146,7 @@ def test_what_is_left_of_a_killed_table_does_not_confuse(
         )
 
 
+@pytest.mark.border
 def test_two_tables_are_both_shown_and_a_reload_needs_to_know_which(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
@@ -163,6 +167,7 @@ def test_two_tables_are_both_shown_and_a_reload_needs_to_know_which(
             assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.border
 def test_a_reload_brings_what_the_files_say_now(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:  # A44
@@ -205,6 +210,7 @@ def wait_until_ready(table: Terminal, name: str) -> None:
             return
 
 
+@pytest.mark.border
 def test_the_servers_at_the_table_have_the_layout_of_the_design(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:  # N27
@@ -252,6 +258,7 @@ def test_a_table_is_played_at_also_where_no_socket_can_be_made(
     assert "Bo: 2d6 comes to " in played.stdout
 
 
+@pytest.mark.border
 async def test_what_models_did_and_cost_is_told(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:

@@ -53,6 +53,7 @@ def test_the_check_finds_what_steers() -> None:
     assert {"U+001B", "U+202E", "U+2028", "U+009B", "\u0301" * 40} <= set(found)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     "words",
     [
@@ -72,6 +73,7 @@ def test_no_command_lets_a_server_steer(tmp_path: Path, words: tuple[str, ...]) 
     assert steering(done.stdout + done.stderr) == []
 
 
+@pytest.mark.border
 def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
     shown = run("mcp", "approve", "rude.shout", "--config", rude(tmp_path)).stdout
     assert "⟨U+202E⟩" in shown
@@ -79,6 +81,7 @@ def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
     assert "rude.py" in shown  # the command behind it
 
 
+@pytest.mark.border
 @pytest.mark.parametrize(
     ("verb", "term"), [("ask", "xterm"), ("play", "xterm"), ("play", "dumb")]
 )

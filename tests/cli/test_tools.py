@@ -32,6 +32,7 @@ def tavern(folder: Path, *servers: dict[str, Any]) -> Path:
     return written(folder, npcs=npcs, mcp={"servers": list(servers)})
 
 
+@pytest.mark.border
 def test_every_tool_is_in_the_table_with_what_is_known_of_it(tmp_path: Path) -> None:
     path = tavern(tmp_path, seer(), seer("-", "exits"))
     shown = run("tools", path)
@@ -49,6 +50,7 @@ def test_every_tool_is_in_the_table_with_what_is_known_of_it(tmp_path: Path) -> 
     assert "the crystal is cracked" in shown.stderr
 
 
+@pytest.mark.border
 def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> None:
     path = tavern(tmp_path, seer())
     shown = run("tools", path, "--npc", "Bo", "--tier", "deep")
@@ -68,6 +70,7 @@ def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> Non
     assert "dice.roll" not in reasons
 
 
+@pytest.mark.border
 def test_tools_that_have_to_be_loaded_first_are_not_said_to_be_shown(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +92,7 @@ def test_tools_that_have_to_be_loaded_first_are_not_said_to_be_shown(
     assert table(out)["dice.roll"][0] == "yes"  # ours are always shown
 
 
+@pytest.mark.border
 def test_an_npcs_name_is_never_markup_and_the_tier_holds(tmp_path: Path) -> None:
     slow = {"daydream": {"min_tier": "standard"}, "vanish": {"min_tier": "deep"}}
     npcs = [
@@ -120,6 +124,7 @@ def test_who_asks_for_turns_that_an_npc_never_has_is_told_so(tmp_path: Path) -> 
     assert "Bo has no standard turns, because its budget_tier is fast" in played
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("columns", ["40", "80", "400"])
 def test_a_tools_name_can_be_copied_whatever_the_width(
     columns: str, tmp_path: Path
@@ -137,6 +142,7 @@ def test_a_tools_name_can_be_copied_whatever_the_width(
     assert name in run("tools", path, env={"COLUMNS": columns}).stdout
 
 
+@pytest.mark.border
 def test_names_of_servers_neither_steer_the_terminal_nor_the_table(
     tmp_path: Path,
 ) -> None:
@@ -153,6 +159,7 @@ def test_an_unknown_npc_is_told_the_nearest(tmp_path: Path) -> None:
     assert asked.stderr == "glyphoxa: no NPC 'Isolde', there is Bo, Ysolde [the] Seer\n"
 
 
+@pytest.mark.border
 def test_calibrate_measures_what_it_may_and_shows_the_table(tmp_path: Path) -> None:
     hints = {"ponder": {"open_world": False}, "whisper": {"open_world": False}}
     done = run("calibrate", tavern(tmp_path, seer(tools=hints)), "--within", "3")
@@ -166,6 +173,7 @@ def test_calibrate_measures_what_it_may_and_shows_the_table(tmp_path: Path) -> N
     assert "not done within 3 s" in done.stderr
 
 
+@pytest.mark.border
 def test_calibrate_all_calls_the_others_too_and_says_what_went_wrong(
     tmp_path: Path,
 ) -> None:
@@ -190,6 +198,7 @@ def test_tools_can_measure_first(tmp_path: Path) -> None:
     assert re.fullmatch(r"[\d.]+ ms", table(shown.stdout)["dice.roll"][3])
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("verb", ["tools", "leaderboard", "telemetry"])
 def test_every_verb_that_measures_says_first_what_it_calls(
     verb: str, tmp_path: Path
@@ -202,6 +211,7 @@ def test_every_verb_that_measures_says_first_what_it_calls(
     assert "seer.vanish" not in done.stderr
 
 
+@pytest.mark.border
 def test_calibrate_of_a_tool_that_is_held_back_says_so(tmp_path: Path) -> None:
     # Found: it said that it calls the tool, and called nothing.
     text = tmp_path / "moody"

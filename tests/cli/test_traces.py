@@ -48,6 +48,7 @@ async def play(folder: Path, **variables: str) -> CompletedProcess[bytes]:
         )
 
 
+@pytest.mark.border
 async def test_play_exports_its_turns_where_the_variables_say(tmp_path: Path) -> None:
     async with Collector.open() as collector:
         origin = collector.url.removesuffix("/v1/traces")
@@ -62,6 +63,7 @@ async def test_play_exports_its_turns_where_the_variables_say(tmp_path: Path) ->
     assert (chat.parent, chat.trace) == (turn.id, turn.trace)
 
 
+@pytest.mark.border
 async def test_run_exports_the_turns_of_its_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +99,7 @@ async def test_without_the_variables_nothing_of_it_is_imported(
         pass
 
 
+@pytest.mark.border
 async def test_a_collector_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     done = await play(
         tmp_path,
