@@ -33,7 +33,6 @@ border: $(VENV)/.tests
 long: $(VENV)/.tests peers frameworks
 	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long $(RING) long
 	$(MAKE) fuzz soak chaos mutants replays hostile conformance
-	$(BIN)/python -m benchmarks --quick
 
 # Run quick and border three times beside two busy processes, in other orders and with
 # other random examples, and name every test that is not the same each time.

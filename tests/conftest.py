@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from . import forked
-
 pytest_plugins = ("tests.outcomes",)
 
 # What quick and border try is the same in every run, so that one of them fails only
@@ -82,10 +80,6 @@ def freeze() -> None:
     """Whoever unfreezes, calls this in the end."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    forked.close()
 
 
 class _Failures:

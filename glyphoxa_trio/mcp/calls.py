@@ -206,7 +206,7 @@ class InFlightCalls:
                 case outcome.Error(Exception() as error) if self._may_go_on(
                     session, request, attempt, error
                 ):
-                    attempt.went_wrong(error)
+                    attempt.met = error
                     landing.continue_with(partial(self.ask, request, attempt))
                 case _:
                     landing.set(answer)
@@ -241,7 +241,7 @@ class InFlightCalls:
         """Return whether a call that failed at once may be tried another time."""
         match error:
             case NeverSent():
-                attempt.take_back()
+                attempt.at = None  # it never arrived
                 return session.loss.why is not None
             case ConnectionLost():
                 return request.repeatable

@@ -28,7 +28,7 @@ class SendAttempt:
 
     ``at`` is when it was last sent; from then on it may have had an effect. ``met`` is
     the error of the first attempt, if there was one. ``context`` is the trace that the
-    call belongs to.
+    call belongs to. `calls` sets ``at`` to None if the call never arrived, and ``met``.
 
     Args:
       tell: called each time that the call is sent, before the request is written.
@@ -43,14 +43,6 @@ class SendAttempt:
         """Note that the call is being sent."""
         self.at = trio.current_time()
         self.tell()
-
-    def take_back(self) -> None:
-        """Note that the call never arrived."""
-        self.at = None
-
-    def went_wrong(self, error: Exception) -> None:
-        """Note the error of the first attempt, from which the next one continues."""
-        self.met = error
 
 
 class ConnectionMessages:

@@ -54,7 +54,7 @@ async def open_session(
                 raise ConnectionFailed(why) from error
         begun = trio.current_time()
         sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
-        start.wait(trio.current_time() - begun)
+        start.waited = trio.current_time() - begun
         yield await stack.enter_async_context(
             sdk.open_session(
                 spec,

@@ -17,15 +17,11 @@ class Start:
     """One start of a server, from its process to the handshake.
 
     ``alone`` is True if no other server started meanwhile. ``waited`` is the time spent
-    waiting for the SDK to load, in seconds.
+    waiting for the SDK to load, in seconds; the code that starts the server sets it.
     """
 
     alone: bool = True
     waited: float = 0.0
-
-    def wait(self, seconds: float) -> None:
-        """Note how many seconds the start waited for the SDK."""
-        self.waited = seconds
 
     def over(self, *, shaking_hands: float | None) -> bool:
         """Note that the session is open.

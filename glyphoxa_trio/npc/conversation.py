@@ -62,10 +62,6 @@ class Round:
         calls = (CallSnapshot(call, answer.content) for call, answer in told)
         return RoundSnapshot(tuple(self.heard), tuple(calls))
 
-    def echo(self, verbatim: Verbatim | None) -> None:
-        """Keep the vendor's form of the response while its turn continues."""
-        self.verbatim = verbatim
-
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         """Yield the round's messages; ``heard_only`` leaves out what was not heard."""
         said = self.heard if heard_only else self.sentences
@@ -95,6 +91,9 @@ class Exchange:
     played counts as delivered. Before that, what the listener took counts, for the
     speech of a model. Where another program speaks the text, its reports of the words
     that were heard count.
+
+    The code that runs the turn sets ``text``, once the words are understood, ``aloud``,
+    ``context`` and ``late``.
 
     ``asked``: something was said to the NPC; otherwise it speaks unasked.
     ``overheard``: what was overheard since the last turn. ``context``: what is known in
@@ -143,22 +142,6 @@ class Exchange:
             rounds=tuple(x.snapshot() for x in self.rounds),
             utterance=self.utterance,
         )
-
-    def is_aloud(self, aloud: SpokenAudio) -> None:
-        """Set the turn's audio."""
-        self.aloud = aloud
-
-    def understood(self, text: str) -> None:
-        """Set the words that were spoken, as far as they are known."""
-        self.text = text
-
-    def tells(self, late: tuple[Outcome, ...]) -> None:
-        """Set the outcomes of earlier turns' calls that this turn tells."""
-        self.late = late
-
-    def knows(self, context: tuple[str, ...]) -> None:
-        """Set the context of this turn."""
-        self.context = context
 
     def taken(self, seconds: float) -> None:
         """Count audio that the listener has taken; ignored if playback is reported."""

@@ -64,8 +64,8 @@ def run(
     """Run the command in this process, with ``lines`` piped in.
 
     Its three streams are files, not only objects of Python: what it starts has them,
-    too. What it changes of this process is put back. In a thread, beside a server of the
-    test, the command is started as a process: only the main thread hears of signals.
+    too. What it changes of this process is put back. In a thread, beside a server of
+    the test, the command is a process: only the main thread hears of signals.
     """
     command = [str(COMMAND), *map(str, words)]
     if threading.current_thread() is not threading.main_thread():

@@ -12,17 +12,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 import trio
-
-from ..forked import Parent, parent
 
 LONG: Final = os.environ.get("GLYPHOXA_NEWCOMER") == "long"
 COMMAND: Final = Path(sys.executable).with_name("glyphoxa")
@@ -75,10 +72,6 @@ class Ran:
     err: str
 
 
-def _is_ours(command: str | Path) -> bool:
-    return Path(command).resolve() == COMMAND.resolve()
-
-
 async def run(
     *words: str | Path,
     env: Mapping[str, str],
@@ -86,33 +79,23 @@ async def run(
     lines: Sequence[str] = (),
     idle: float = 0.0,
     command: str | Path = COMMAND,
-    anew: bool = LONG,
 ) -> Ran:
     """Run the command, type ``lines``, and then the end.
 
     Args:
       idle: seconds in which nobody types, from the moment in which its servers are
         ready.
-      anew: start it, and do not fork it where that is quicker (tests/forked.py).
     """
     out, err = bytearray(), bytearray()
-    forks = None
-    if not anew and _is_ours(command):
-        forks = parent(os.environ, words)
     with trio.fail_after(PATIENCE):
-        if forks is not None:
-            process = _forked(forks, [command, *words], env, cwd)
-        else:
-            process = _Process.of(
-                await trio.lowlevel.open_process(
-                    [command, *words],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=dict(env),
-                    cwd=cwd,
-                )
-            )
+        process = await trio.lowlevel.open_process(
+            [command, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+        )
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_read, process.stdout, out)
@@ -125,54 +108,13 @@ async def run(
     return Ran(status, out.decode(), err.decode())
 
 
-@attrs.frozen
-class _Process:
-    """What `run` uses of a process, started or forked."""
-
-    stdin: trio.abc.SendStream
-    stdout: trio.abc.ReceiveStream
-    stderr: trio.abc.ReceiveStream
-    wait: Callable[[], Awaitable[int]]
-    poll: Callable[[], int | None]
-    kill: Callable[[], None]
-
-    @classmethod
-    def of(cls, process: trio.Process) -> _Process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        return cls(
-            process.stdin,
-            process.stdout,
-            process.stderr,
-            process.wait,
-            process.poll,
-            process.kill,
-        )
-
-
-def _forked(
-    forks: Parent, command: Sequence[str | Path], env: Mapping[str, str], cwd: Path
-) -> _Process:
-    (stdin, given), (out, stdout), (err, stderr) = (os.pipe() for _ in range(3))
-    try:
-        std = (stdin, stdout, stderr)
-        fork = forks.start(command, std, env=env, cwd=cwd)
-    finally:
-        for theirs in (stdin, stdout, stderr):
-            os.close(theirs)
-    stream = trio.lowlevel.FdStream
-    wait = partial(trio.to_thread.run_sync, fork.wait, abandon_on_cancel=True)
-    return _Process(stream(given), stream(out), stream(err), wait, fork.poll, fork.kill)
-
-
 async def _read(stream: Any, into: bytearray) -> None:
     async for piece in stream:
         into += piece
 
 
 async def _type(
-    process: _Process, lines: Sequence[str], idle: float, out: bytearray
+    process: trio.Process, lines: Sequence[str], idle: float, out: bytearray
 ) -> None:
     if idle:
         await until(lambda: b"[ready]" in out or process.poll() is not None)

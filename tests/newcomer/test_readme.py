@@ -78,7 +78,6 @@ class Place:
             lines=typed,
             idle=idle,
             command=there,
-            anew=True,  # what is printed is what is run
         )
 
 

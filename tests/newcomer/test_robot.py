@@ -184,7 +184,6 @@ async def _play(home: Home) -> Evenings:
                         # Once somebody thinks before the first word.
                         idle=5.0 if start == 1 else 0.0,
                         # Each start has hashes of its own, and thus an order.
-                        anew=True,
                     )
                 )
                 all_.reached.append({k: set(v) for k, v in mind.reached.items()})

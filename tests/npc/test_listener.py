@@ -25,7 +25,7 @@ def said_aloud() -> Exchange:
         aloud.begin(0, place, text)
         aloud.give(0, place, 1.0)
         aloud.end(0, place)
-    exchange.is_aloud(aloud)
+    exchange.aloud = aloud
     return exchange
 
 

@@ -191,7 +191,7 @@ async def _listen(
                     finished = True
                     chat_finished(chat, event)
                     # With an opener, the model's message is only a part.
-                    round_.echo(None if opened else event.verbatim)
+                    round_.verbatim = None if opened else event.verbatim
                     if ours and event.usage is not None:
                         turn.spent(event.usage)
                     # Closing the request counts as the model's time, too.

@@ -184,7 +184,7 @@ class SpeechEngine(TurnEngine):
         self._speaker, self._microphone = speaker, (name, microphone)
         self._live.open()
         self._rests.set()
-        microphone.reaches(self._live)
+        microphone.live = self._live
         return True
 
     @property

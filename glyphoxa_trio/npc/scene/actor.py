@@ -101,7 +101,7 @@ class SceneActor:
                             self._changed()
                         case Bind(npc):
                             bound = None if npc is None else company.here(npc)
-                            attention.bind(bound)
+                            attention.puppet = bound
                             self._changed()
                             call.reply(bound)
                         case TurnTo(npc, speaker):
@@ -131,8 +131,8 @@ class SceneActor:
     # The order of utterances.
 
     def _enter(self, place: QueuedUtterance) -> None:
-        place.goes_to(self.settings().session.npc(self._meant(place)))
-        place.listener.is_among(self.company.names.npcs)
+        place.id = self.settings().session.npc(self._meant(place))
+        place.listener.present = self.company.names.npcs
         interrupts = self._queue.interrupts(place)
         for earlier in self._queue.come(place):
             self._end(earlier, "the speaker went on")
@@ -215,7 +215,7 @@ class SceneActor:
             await self._say(place)
         place.hand_over()
         self._said += 1
-        self._attention.has_spoken(place.npc)
+        self._attention.spoke = place.npc
         self._changed()
         self._attention.tell(self.company.names)
         if place.scope.cancel_called and not place.cut:  # its listener has just left

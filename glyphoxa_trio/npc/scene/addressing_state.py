@@ -22,7 +22,7 @@ class AddressingState:
     """The addressing state.
 
     ``puppet``: the NPC to which every utterance goes. ``muted``: the NPCs that are
-    never addressed. ``spoke``: the NPC that spoke last.
+    never addressed. ``spoke``: the NPC that spoke last. The scene's actor sets them.
     """
 
     muted: set[str] = attrs.field(factory=set, init=False)
@@ -71,14 +71,6 @@ class AddressingState:
             puppet=self.puppet,
             last=(self._last.get(speaker), self.spoke),
         )
-
-    def bind(self, npc: str | None) -> None:
-        """Send every utterance to this NPC, whatever it names; None ends that."""
-        self.puppet = npc
-
-    def has_spoken(self, npc: str) -> None:
-        """Record that this NPC has spoken."""
-        self.spoke = npc
 
     def remember(self, npc: str, speaker: str) -> None:
         """Record that this player has spoken to that NPC."""

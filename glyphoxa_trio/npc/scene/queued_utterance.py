@@ -30,6 +30,7 @@ from .messages import Enter, SceneMessages
 class QueuedUtterance:
     """One utterance in the queue of a scene.
 
+    ``id`` is the addressed NPC; the scene's actor sets it when the turn comes.
     ``scope`` ends its waiting: its listener has left, or it was ``cut`` for the reason
     given there. These events are set in order: ``given`` when its turn comes;
     ``handed`` when the NPC's session has it, or never will; ``told`` when the listener
@@ -72,10 +73,6 @@ class QueuedUtterance:
     def npc(self) -> str:
         """The addressed NPC."""
         return self.id.npc
-
-    def goes_to(self, npc: NpcId) -> None:
-        """Set the addressed NPC."""
-        self.id = npc
 
     def end_because(self, why: str) -> bool:
         """Interrupt it or prevent its turn; return False if that was done before."""

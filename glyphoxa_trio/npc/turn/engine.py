@@ -35,7 +35,8 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class Microphone:
-    """A speaker whom the NPC's model hears. Handed over to the NPC's session.
+    """A speaker whom the NPC's model hears. Handed over to the NPC's session, whose
+    engine sets ``live``, the conversation to which the audio goes.
 
     Args:
       spoken: called with the listener of each turn that this microphone begins.
@@ -49,10 +50,6 @@ class Microphone:
     gone: Callable[[], None] = _nobody
     live: RealtimeConversation | None = attrs.field(default=None, init=False)
     context: Any = attrs.field(factory=here, init=False)  # the speaker's trace
-
-    def reaches(self, live: RealtimeConversation) -> None:
-        """Send the audio to this conversation."""
-        self.live = live
 
 
 Understood = Callable[[str], Awaitable[None]]

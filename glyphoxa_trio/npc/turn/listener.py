@@ -24,7 +24,8 @@ class Listener:
     ``stream`` delivers the events. Leaving it cancels the turn, begun or not. ``ended``
     is set when the turn has ended and is remembered. Once the turn was accepted, the
     listener knows its ``number`` and what was heard of it, and its ``interaction`` if a
-    speech-to-speech model answers. ``present``: the NPCs that hear the turn in a scene.
+    speech-to-speech model answers. ``present``: the NPCs that hear the turn in a scene,
+    whose actor sets it.
     ``context``: the trace of the speaker, which the turn belongs to.
     """
 
@@ -53,10 +54,6 @@ class Listener:
         if self._words is not None:
             text, over = self._words
             exchange.heard_words(text, over=over)
-
-    def is_among(self, npcs: tuple[str, ...]) -> None:
-        """Record which NPCs of a scene hear the turn, beside the one that answers."""
-        self.present = npcs
 
     def listen_through(
         self,

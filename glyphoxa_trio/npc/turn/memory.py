@@ -230,7 +230,7 @@ class NpcMemory:
         If that ``settles`` the calls, the model may make them again.
         """
         self._told = tuple(self.late)
-        exchange.tells(self._told)
+        exchange.late = self._told
         self.late.clear()
         told = [outcome.call for outcome in exchange.late] if settles else []
         for key in [key for key, call in self.pending.items() if call in told]:

@@ -88,7 +88,7 @@ class TurnOutput:
     ) -> AsyncGenerator[None]:
         """Say the sentences inside the block aloud, as `Speaking` does."""
         aloud = SpokenAudio()
-        self.utterance.exchange.is_aloud(aloud)
+        self.utterance.exchange.aloud = aloud
 
         async def give(speech: Speech) -> None:
             await self._send(speech, spare=SPARE)

@@ -264,7 +264,7 @@ class TurnRunner:
             )
         )
         if (known := await self._gather(exchange, output.turn)) is not None:
-            exchange.knows(known.lines)
+            exchange.context = known.lines
             if known.lines or known.missed:
                 await output.emit(
                     ContextAdded(
@@ -318,7 +318,7 @@ class TurnRunner:
         tier, _ = await self.tiers.tier_of(text, settings, commit=False)
         exchange = Exchange(speaker, text, late=tuple(memory.late))
         if (known := await self._gather(exchange, 0)) is not None:
-            exchange.knows(known.lines)
+            exchange.context = known.lines
         exchange.overheard.extend(memory.conversation.news)
         return foresee(
             settings,

@@ -121,7 +121,7 @@ class Utterance:
     def understood(self, text: str, final: bool = False) -> None:
         """Set what was spoken, as far as it is known; possibly after the turn."""
         self.text = text
-        self.exchange.understood(text)
+        self.exchange.text = text
 
 
 def _consumed(exchange: Exchange, event: TurnEvent) -> None:

@@ -66,9 +66,9 @@ def read_groups(body: str) -> Reading:
         elif trend is not None and _TIME.fullmatch(group):
             trend.times.append(group)
         elif trend is None and group == "AUTO":
-            reading.take_automatic()
+            reading.automatic = True
         elif trend is None and re.fullmatch(r"CORR?|CC[A-G]", group):
-            reading.take_corrected()
+            reading.corrected = True
         elif _MISSING.fullmatch(group):
             continue
         elif _PASSED.fullmatch(group):
@@ -108,10 +108,10 @@ def _is_read(group: str, conditions: Conditions) -> bool:
     if len(group) > _LONGEST_GROUP:
         return False
     if group == "CAVOK":
-        conditions.take_cavok()
+        conditions.cavok = True
         return True
     if group == "NSW":
-        conditions.take_nothing_significant()
+        conditions.nothing_significant = True
         return True
     try:
         from metar import Metar

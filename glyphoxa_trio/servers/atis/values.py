@@ -68,7 +68,7 @@ def take_wind(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         gust_bound=_bound("" if gust is None else seen.wind_gust.string()),  # type: ignore[union-attr]
         between=between,
     )
-    conditions.take_wind(wind)
+    conditions.wind = wind
     return True
 
 
@@ -175,7 +175,7 @@ def _temperature(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         # the library reads 1/2, part of a mile, so
         if dew_point is not None and dew_point > temperature:
             return False
-    conditions.take_temperature(temperature, dew_point)
+    conditions.temperature, conditions.dew_point = temperature, dew_point
     return True
 
 
@@ -194,7 +194,7 @@ def _pressure(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     )
     before = conditions.pressure
     if before is None:
-        conditions.take_pressure(found)
+        conditions.pressure = found
         return True
     # Some stations report it twice, in both units.
     near = abs(before.hectopascals - found.hectopascals) < 3

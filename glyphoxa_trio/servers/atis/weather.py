@@ -91,7 +91,10 @@ class Pressure:
 
 @attrs.define(kw_only=True)
 class Conditions:
-    """The conditions in a report or a trend. An empty value was not reported."""
+    """The conditions in a report or a trend. An empty value was not reported.
+
+    They are filled in group by group, by `groups` and `values`.
+    """
 
     wind: Wind | None = None
     cavok: bool = False
@@ -106,21 +109,6 @@ class Conditions:
     recent: list[Weather] = attrs.field(factory=list)
     shear: list[str] = attrs.field(factory=list)  # runways, or ALL
 
-    def take_wind(self, wind: Wind) -> None:
-        self.wind = wind
-
-    def take_cavok(self) -> None:
-        self.cavok = True
-
-    def take_nothing_significant(self) -> None:
-        self.nothing_significant = True
-
-    def take_temperature(self, temperature: int | None, dew_point: int | None) -> None:
-        self.temperature, self.dew_point = temperature, dew_point
-
-    def take_pressure(self, pressure: Pressure) -> None:
-        self.pressure = pressure
-
 
 @attrs.define(kw_only=True)
 class Trend:
@@ -133,7 +121,10 @@ class Trend:
 
 @attrs.define(kw_only=True)
 class Reading:
-    """A parsed report. Every group was read, passed over, or is unreadable."""
+    """A parsed report. Every group was read, passed over, or is unreadable.
+
+    `groups` fills it in.
+    """
 
     automatic: bool = False
     corrected: bool = False
@@ -141,9 +132,3 @@ class Reading:
     trends: list[Trend] = attrs.field(factory=list)
     unreadable: list[str] = attrs.field(factory=list)
     passed_over: list[str] = attrs.field(factory=list)  # understood, but not spoken
-
-    def take_automatic(self) -> None:
-        self.automatic = True
-
-    def take_corrected(self) -> None:
-        self.corrected = True

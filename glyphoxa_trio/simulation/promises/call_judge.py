@@ -57,7 +57,7 @@ class CallJudge:
                 self._finished(turn, event, at)
             case FanOutDone():
                 round_ = turn.round(event.round)
-                round_.returns(event, at)
+                round_.fan_out = (at, event)
                 self._told_how_long(round_, at, event.elapsed)
             case TurnDone() if len(turn.done) == 1:
                 self._done(turn, event, at)
@@ -67,7 +67,7 @@ class CallJudge:
         for call in self._going_on:
             if call.call == event.outcome.call:
                 self._going_on.remove(call)
-                call.ends_late(event.outcome, at)
+                call.late = (at, event.outcome)
                 if text := judged_late(call, at, event.outcome, self.slack):
                     where = f"{event.npc}, turn {event.turn}"
                     self.report(Promise.LIMITS, where, f"{call.tool} {text}")
@@ -95,13 +95,13 @@ class CallJudge:
         if round_.began is not None and any(
             self.offered.may_be_tried(self.snapshot(), key) for key in keys
         ):
-            round_.begins(min(round_.began, at - took))
+            round_.began = min(round_.began, at - took)
 
     def _started(self, turn: TurnRecord, event: ToolStarted, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
         if round_.began is None:
-            round_.begins(at)
+            round_.began = at
         listing = self.snapshot().by_key.get(event.tool)
         known = None if listing is None else listing.definition
         call = CallSeen(
@@ -137,7 +137,7 @@ class CallJudge:
                 # It waited for a seat all this time, and no other call began.
                 budget = 0.0 if turn.selected is None else turn.selected.budget
                 waited = budget - turn.spent(event.round)
-            round_.begins(at - waited)
+            round_.began = at - waited
         round_.ends.append((at, end))
         if end.cached and end.tool is not None and not self.ahead():
             listing = self.snapshot().by_key.get(end.tool)
@@ -181,7 +181,7 @@ class CallJudge:
 
     def _filled(self, turn: TurnRecord, event: Filler) -> None:
         round_ = turn.round(event.round)
-        round_.fills()
+        round_.fillers += 1
         if round_.fillers > 1:
             self.report(Promise.FILLER, turn.where, "it is the second one")
         self._listen(turn, event.round)
@@ -202,4 +202,4 @@ class CallJudge:
         """Record what the model said in that round, if that is known."""
         if turn.selected is not None:
             said = self.said.calls(turn.npc, turn.selected.text, index)
-            turn.round(index).hears(said)
+            turn.round(index).said = said

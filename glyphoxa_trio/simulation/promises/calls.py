@@ -66,7 +66,7 @@ class CallSeen:
     """One call that passed the gate, from there to its outcome.
 
     ``arguments`` are canonical; "" if they are none. ``late`` is its end after an
-    interruption that it survived.
+    interruption that it survived. The checkers beside this file set what they learn.
     """
 
     npc: str
@@ -92,17 +92,10 @@ class CallSeen:
         except InvalidArguments:
             self.arguments = ""
 
-    def tries(self, *, on_trial: bool) -> None:
-        """True if it has passed the gate."""
-        self.on_trial = on_trial
-
     def ends(self, outcome: Outcome, at: float, *, ended_as: int, tie: bool) -> None:
         self.ended, self.outcome, self.ended_as = at, outcome, ended_as
         self.interrupted = outcome.status is Status.CANCELLED
         self.tie = tie
-
-    def ends_late(self, outcome: Outcome, at: float) -> None:
-        self.late = (at, outcome)
 
     @property
     def writes(self) -> bool:
@@ -135,7 +128,8 @@ class CallSeen:
 class RoundSeen:
     """One response of the model within a turn, and what became of its calls.
 
-    ``said`` are its calls, if the model was listened to.
+    ``said`` are its calls, if the model was listened to. ``began`` is when its fan-out
+    began, as far as is known by now; `CallJudge` sets it.
     """
 
     index: int
@@ -147,19 +141,6 @@ class RoundSeen:
     ends: list[tuple[float, Outcome]] = attrs.field(factory=list)
     fan_out: tuple[float, FanOutDone] | None = None
     fillers: int = 0
-
-    def hears(self, said: tuple[ToolCall, ...] | None) -> None:
-        self.said = said
-
-    def begins(self, at: float) -> None:
-        """When its fan-out began, as far as is known by now."""
-        self.began = at
-
-    def fills(self) -> None:
-        self.fillers += 1
-
-    def returns(self, event: FanOutDone, at: float) -> None:
-        self.fan_out = (at, event)
 
     def slot_of(self, call: ToolCall, taken: set[int]) -> int:
         """Return the call's index in the response, or that of the first equal call."""
@@ -191,18 +172,6 @@ class TurnRecord:
     @property
     def where(self) -> str:
         return f"{self.npc}, turn {self.number}"
-
-    def begins(self, event: TierSelected, at: float) -> None:
-        self.selected, self.began = event, at
-
-    def shows(self, event: ToolsShown) -> None:
-        self.round(event.round).shown = event
-
-    def gives_out(self) -> None:
-        self.gave_out = True
-
-    def flushes(self, at: float) -> None:
-        self.flushed = at
 
     def round(self, index: int) -> RoundSeen:
         return self.rounds.setdefault(index, RoundSeen(index))

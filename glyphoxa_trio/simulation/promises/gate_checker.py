@@ -242,7 +242,7 @@ class GateChecker:
             no(Promise.RIGHTS, f"runs, and needs longer than the {left:g} s left")
         if call.slot >= self.ledger.most_calls(turn.began):
             no(Promise.RIGHTS, "runs, and it is a call too many")
-        call.tries(on_trial=self.on_trial(listing))
+        call.on_trial = self.on_trial(listing)
 
     def why_not(
         self,

@@ -266,16 +266,16 @@ class Monitor:
             said = f"{type(event).__name__} follows its flush"
             self._no(Promise.FLUSH, turn.where, said)
         if isinstance(event, GIVEN_OUT):
-            turn.gives_out()
+            turn.gave_out = True
         match event:
             case Queued():
                 pass
             case Flush():
-                turn.flushes(at)
+                turn.flushed = at
             case TierSelected():
                 self._selected(turn, event, at)
             case ToolsShown():
-                turn.shows(event)
+                turn.round(event.round).shown = event
                 self._offered.look(self._runtime.host.snapshot)
                 self._offered.shown(event)
                 self._door.shown(turn, event, at)
@@ -293,7 +293,7 @@ class Monitor:
     def _selected(self, turn: TurnRecord, event: TierSelected, at: float) -> None:
         if turn.selected is not None:
             self._no(Promise.ENDS, turn.where, "it begins twice")
-        turn.begins(event, at)
+        turn.selected, turn.began = event, at
         if event.tier is not min(event.ceiling, event.selected):
             self._no(Promise.TIER, turn.where, f"it is {event.tier}")
         ceilings = self.ledger.ceilings(turn.npc, at)
