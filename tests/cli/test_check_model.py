@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
+
+import pytest
 
 import trio
 

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -119,6 +119,7 @@ async def _type(
     if idle:
         await until(lambda: b"[ready]" in out or process.poll() is not None)
         await trio.sleep(idle)
+    assert process.stdin is not None
     async with process.stdin:
         with suppress(trio.BrokenResourceError):  # it has ended; its status says why
             await process.stdin.send_all("".join(f"{x}\n" for x in lines).encode())
