@@ -133,6 +133,7 @@ foundry:
 lint: $(VENV)/.develops
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tests.lint
 
 types: $(VENV)/.develops
 	$(BIN)/mypy

@@ -1121,6 +1121,7 @@ Consult the oracle: and the fool?
 """
 
 
+@pytest.mark.border
 def test_a_session_with_real_servers_is_replayed_ten_times_to_the_byte(
     tmp_path: Path,
 ) -> None:
@@ -1172,6 +1173,7 @@ def test_a_session_with_real_servers_is_replayed_ten_times_to_the_byte(
 PROMPT = "\nyou to Bo> "
 
 
+@pytest.mark.border
 def test_ctrl_c_at_a_terminal_is_replayed(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     with reports(tmp_path) as told:
@@ -1216,6 +1218,7 @@ def _wait_for(file: Path, text: bytes) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.border
 def test_a_killed_process_leaves_a_recording_up_to_its_last_line(
     tmp_path: Path,
 ) -> None:
@@ -1254,6 +1257,7 @@ def test_a_killed_process_leaves_a_recording_up_to_its_last_line(
     assert "TurnDone" in [x["event"] for x in recording.of("event")]
 
 
+@pytest.mark.border
 def test_replay_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     file.write_text(BY_HAND.replace('"format": 1', '"format": 4'))

@@ -185,6 +185,7 @@ def done() -> Simulated:
     return simulate(config(), rehearsal(None, turns=20), offers=OFFERS)
 
 
+@pytest.mark.border
 def test_pictures_are_drawn_and_are_the_same_again(
     done: Simulated, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_pictures_are_drawn_and_are_the_same_again(
         assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.border
 def test_a_name_is_no_formula_and_steers_nothing(tmp_path: Path) -> None:
     names = ("x$$y^$$", "$\\frac$", "\x1b[2J", "<b>&--")
     offers = {"oracle": tuple(CONSULT | {"name": name} for name in names)}
