@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from functools import partial
 from io import StringIO
 from itertools import pairwise
@@ -76,7 +76,14 @@ class Kept(Topic[OverloadEvent]):
         self.kept.append(event)
 
 
-def watched(nursery: trio.Nursery, **overload: Any) -> Watched:
+def watched(
+    nursery: trio.Nursery,
+    *,
+    spent: Callable[[], float] = trio.current_time,
+    **overload: Any,
+) -> Watched:
+    """Watch the loop of a process that has used ``spent`` of the processor: by default
+    all of it."""
     rule = Overload(config(**overload).overload)
     topic = Kept()
     found = Watched(rule, Activity(rule), events=topic.kept)
@@ -88,6 +95,7 @@ def watched(nursery: trio.Nursery, **overload: Any) -> Watched:
             events=topic,
             warn=found.warnings.append,
             on_late=lambda since, until: found.late.append((since, until)),
+            spent=spent,
         )
     )
     return found
@@ -154,59 +162,60 @@ async def test_switched_on_later_it_looks_from_then_on(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_loop_that_is_blocked_again_and_again_is_an_overload() -> None:
-    """On the real clock, and blocked for real."""
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            seen = watched(nursery, max_lag=0.02)
-            for _ in range(20):
-                seen.activity.begin()
-            while not seen.events:
-                time.sleep(0.05)  # noqa: ASYNC251 it is what this is about
-                await trio.lowlevel.checkpoint()
-            (began,) = seen.events
-            assert isinstance(began, OverloadBegan)
-            assert began.running == 20
-            assert began.limit == 14
-            assert 0.02 < began.lag < LIMIT
-            assert seen.overload.busy
-            assert seen.activity.busy
-            assert seen.activity.refusal()
-            assert len(seen.warnings) == 1
-            # What was measured in these times says nothing of tools.
-            assert seen.late
-            assert all(until - since > 0.02 for since, until in seen.late)
-            assert all(a[1] <= b[0] for a, b in pairwise(seen.late))
-            nursery.cancel_scope.cancel()
+async def test_a_loop_that_is_blocked_again_and_again_is_an_overload(
+    autojump_clock: MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        seen = watched(nursery, max_lag=0.02)
+        for _ in range(20):
+            seen.activity.begin()
+        while not seen.events:
+            autojump_clock.jump(0.05)  # nothing else of the loop runs meanwhile
+            await trio.lowlevel.checkpoint()
+        (began,) = seen.events
+        assert isinstance(began, OverloadBegan)
+        assert began.running == 20
+        assert began.limit == 14
+        assert 0.02 < began.lag <= 0.1
+        assert seen.overload.busy
+        assert seen.activity.busy
+        assert seen.activity.refusal()
+        assert len(seen.warnings) == 1
+        # What was measured in these times says nothing of tools.
+        assert seen.late
+        assert all(until - since > 0.02 for since, until in seen.late)
+        assert all(a[1] <= b[0] for a, b in pairwise(seen.late))
+        nursery.cancel_scope.cancel()
 
 
-async def test_with_few_turns_what_blocks_the_loop_is_measured() -> None:
-    """On the real clock: then it is a tool that blocks, and must not look quick."""
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            seen = watched(nursery, max_lag=0.02)
-            for _ in range(FLOOR):
-                seen.activity.begin()
-            while not seen.overload.late:
-                time.sleep(0.05)  # noqa: ASYNC251 it is what this is about
-                await trio.lowlevel.checkpoint()
-            assert seen.late == []
-            nursery.cancel_scope.cancel()
+async def test_with_few_turns_what_blocks_the_loop_is_measured(
+    autojump_clock: MockClock,
+) -> None:
+    """Then it is a tool that blocks, and must not look quick."""
+    async with trio.open_nursery() as nursery:
+        seen = watched(nursery, max_lag=0.02)
+        for _ in range(FLOOR):
+            seen.activity.begin()
+        while not seen.overload.late:
+            autojump_clock.jump(0.05)
+            await trio.lowlevel.checkpoint()
+        assert seen.late == []
+        nursery.cancel_scope.cancel()
 
 
-async def test_many_short_steps_are_an_overload_though_each_of_them_is_on_time() -> (
-    None
-):
-    """On the real clock: a timer waits for one time round, a turn for many."""
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            seen = watched(nursery)
-            for _ in range(20):
-                seen.activity.begin()
-            while not seen.events:
-                time.sleep(0.01)  # noqa: ASYNC251 a tenth of what is late
-                await trio.lowlevel.checkpoint()
-            nursery.cancel_scope.cancel()
+async def test_many_short_steps_are_an_overload_though_each_of_them_is_on_time(
+    autojump_clock: MockClock,
+) -> None:
+    """A timer waits for one time round, a turn for many."""
+    async with trio.open_nursery() as nursery:
+        seen = watched(nursery)
+        for _ in range(20):
+            seen.activity.begin()
+        while not seen.events:
+            assert trio.current_time() < 10
+            autojump_clock.jump(0.01)  # a tenth of what is late
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
 
 
 async def test_one_turn_too_many_is_told_so_and_the_next_one_is_served(
@@ -267,19 +276,20 @@ def test_what_makes_no_sense_is_refused_with_its_place(wrong: str) -> None:
         load_text(f"overload: {{{wrong}}}", source=PurePath("table.yaml"))
 
 
-async def test_four_pauses_within_a_second_turn_nobody_away() -> None:
-    """On the real clock: 30 turns run, and the process has little to do."""
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            seen = watched(nursery)
-            for _ in range(30):
-                seen.activity.begin()
-            await trio.sleep(0.5)
-            for _ in range(4):
-                time.sleep(0.2)  # noqa: ASYNC251 it is what this is about
-                await trio.sleep(0.06)
-                assert seen.activity.refusal() == ""
-            await trio.sleep(0.5)
+async def test_four_pauses_within_a_second_turn_nobody_away(
+    autojump_clock: MockClock,
+) -> None:
+    """30 turns run, and the process has little to do."""
+    async with trio.open_nursery() as nursery:
+        seen = watched(nursery, spent=lambda: 0.0)
+        for _ in range(30):
+            seen.activity.begin()
+        await trio.sleep(0.5)
+        for _ in range(4):
+            autojump_clock.jump(0.2)
+            await trio.sleep(0.06)
             assert seen.activity.refusal() == ""
-            assert seen.events == []
-            nursery.cancel_scope.cancel()
+        await trio.sleep(0.5)
+        assert seen.activity.refusal() == ""
+        assert seen.events == []
+        nursery.cancel_scope.cancel()
