@@ -100,6 +100,8 @@ async def test_an_approver_that_fails_has_said_no(error: type[BaseException]) ->
     assert Questions(NpcId("Bo"), approver, 1.0).answer("1.1", yes=True) is False
 
 
+@pytest.mark.border
+@pytest.mark.alone
 async def test_a_tool_that_holds_the_loop_is_told_in_every_way() -> None:
     warnings: list[ServerWarning] = []
     lines = io.StringIO()
@@ -127,4 +129,5 @@ async def test_a_tool_that_holds_the_loop_is_told_in_every_way() -> None:
     assert [x["refused"] for x in stalls] == [False, False, True]
     assert stalls[0]["tool"] == "hog"
     assert stalls[0]["held_ms"] >= 100
-    assert stalls[0]["place"].startswith("test_unkind_callbacks.py:")
+    places = [x["place"].partition(":")[0] for x in stalls]
+    assert "test_unkind_callbacks.py" in places  # a look may come late, after the line
