@@ -120,7 +120,7 @@ def test_the_first_program_of_the_page_runs() -> None:
     assert ran.stdout.startswith("Blinded: ")
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_a_command_is_answered_sentence_by_sentence() -> None:
     async def main() -> None:
         async with chat() as one:

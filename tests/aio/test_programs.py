@@ -74,6 +74,7 @@ def test_a_loop_that_nobody_ends(mode: Mode, end: End) -> None:
     assert [line for line in said if not line.startswith(("Task was", "task: "))] == []
 
 
+@pytest.mark.long
 def test_a_program_that_exits_from_a_task(mode: Mode) -> None:
     with program(mode, "exits") as one:
         assert one.ended() == (3, "")

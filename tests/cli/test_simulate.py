@@ -53,7 +53,7 @@ def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in ended.stdout + ended.stderr
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path)}
     measured = run("calibrate", "config/tavern.yaml", env=environment(**state))

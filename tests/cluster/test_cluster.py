@@ -50,6 +50,12 @@ from ..runtime.test_turn_keeper import silent
 LIMIT = 60.0
 
 
+KILLED_OR_STOPPED = [
+    signal.SIGKILL,
+    pytest.param(signal.SIGSTOP, marks=pytest.mark.long),
+]
+
+
 @pytest.fixture(scope="module")
 def bus() -> Generator[RealServer]:
     with a_server() as server:
@@ -325,7 +331,7 @@ async def test_a_worker_that_is_told_of_a_newer_epoch_gives_its_session_up(
         assert runtime.owner("table") == (one.name, 3)
 
 
-@pytest.mark.border
+@pytest.mark.long
 async def test_without_a_bus_no_caller_waits_for_ever(database: str) -> None:
     with a_server() as own:
         async with worker(own, database), client(own) as runtime:
@@ -429,7 +435,7 @@ async def owner_of(runtime: RemoteRuntime, processes: Processes) -> Process:
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", KILLED_OR_STOPPED)
 async def test_a_session_goes_on_elsewhere(
     processes: Processes, bus: RealServer, how: signal.Signals
 ) -> None:
@@ -447,7 +453,7 @@ async def test_a_session_goes_on_elsewhere(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", KILLED_OR_STOPPED)
 async def test_a_turn_whose_worker_is_lost_ends(
     processes: Processes, bus: RealServer, how: signal.Signals
 ) -> None:
@@ -466,7 +472,7 @@ async def test_a_turn_whose_worker_is_lost_ends(
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", KILLED_OR_STOPPED)
 async def test_no_effect_is_run_twice(
     processes: Processes, bus: RealServer, how: signal.Signals
 ) -> None:
@@ -494,6 +500,7 @@ async def kill_when_paid(
     owner.signal(how)
 
 
+@pytest.mark.long
 async def test_a_worker_with_many_sessions_begins_to_drain_with_few_of_them(
     bus: RealServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,6 +308,7 @@ def test_dev_says_what_it_lacks(
     assert "nats-server does not start" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_cannot_be_is_said_in_a_line(config: Path) -> None:
     nowhere = f"nats://127.0.0.1:{free_port()}"
     done = run("cluster", "say", "t", "Bo", "hail", "--nats", nowhere)

@@ -99,6 +99,7 @@ async def test_any_gateway_goes_on_with_a_conversation(
                 await until(lambda: one.sessions <= 1)
 
 
+@pytest.mark.long
 async def test_a_login_at_one_gateway_counts_at_another(
     bus: RealServer, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ async def steal(bus: RealServer, thief: ClusterWorker, victim: ClusterWorker) ->
     await until(lambda: thief.signals.turns.total() > 0)
 
 
-@pytest.mark.border
+@pytest.mark.long
 async def test_a_workers_values_move_with_its_turns_and_with_a_theft(
     bus: RealServer, database: str
 ) -> None:

@@ -70,7 +70,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(venv / "bin", place)
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_whoever_installs_it_talks_to_the_tavern_and_begins_a_project(
     installed: Installed,
 ) -> None:

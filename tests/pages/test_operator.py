@@ -259,7 +259,7 @@ def test_all_is_done_by_keyboard(table: Table, page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.border
+@pytest.mark.long
 def test_axe_finds_nothing_serious_on_any_view(
     table: Table, chromium: Browser, scheme: Any
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_player_speaks_while_a_key_is_held_and_hears_the_answer(
         expect(page.get_by_role("button", name="Hold to talk")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_player_who_speaks_interrupts_what_is_heard(
     table: Table, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ async def test_what_it_makes_over_stdio_it_reads_over_http(tmp_path: Path) -> No
         assert campaign["name"] == "The Sunken Crown"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHELF)
 async def test_it_finds_no_fault_in_the_tools_of_any_server(
     name: str, tmp_path: Path

@@ -1121,7 +1121,7 @@ Consult the oracle: and the fool?
 """
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_a_session_with_real_servers_is_replayed_ten_times_to_the_byte(
     tmp_path: Path,
 ) -> None:

@@ -335,7 +335,7 @@ def test_who_dies_at_any_call_of_the_disk_loses_no_more_than_the_batch_on_its_wa
     assert deaths > 50
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_who_is_killed_by_others_at_some_moment_leaves_a_sound_file(
     tmp_path: Path,
 ) -> None:

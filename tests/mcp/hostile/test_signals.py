@@ -30,6 +30,7 @@ async def test_a_signal_ends_the_program_in_bad_company(group: int) -> None:
     assert seen.took < ENDS + SLACK
 
 
+@pytest.mark.long
 async def test_lines_that_wait_in_a_pipe_are_not_worth_a_ctrl_c_each() -> None:
     # Each of them is a turn that hangs: fifty times Ctrl-C would have ended it.
     seen = await end([Case("never_answers")], signal.SIGINT)
