@@ -72,6 +72,7 @@ def knot() -> weakref.ref[Knot]:
     return weakref.ref(Knot())
 
 
+@pytest.mark.border  # it is Python's real collector, and takes seconds
 @pytest.mark.parametrize(
     ("how", "inside"),
     [
