@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Iterable,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -145,16 +152,11 @@ class Wiring:
                 if certain := [str(x) for x in grants if x.error]:
                     raise ConfigError(*certain)
             runtime._settle()
-            occasions: list[AsyncIterable[object]] = []
+            reload = partial(_reload_after, runtime, warnings, self.on_reload)
             if files is not None:
-                occasions.append(changes(files, seen))
+                background.start_soon(reload, changes(files, seen))
             if signals := tuple(self.reload_on):
-                received = trio.open_signal_receiver(*signals)
-                occasions.append(stack.enter_context(received))
-            for each in occasions:
-                background.start_soon(
-                    _reload_after, runtime, each, warnings, self.on_reload
-                )
+                await background.start(_on_signals, signals, reload)
             keeper.wired()
             background.start_soon(keeper.tend, lambda: not runtime.turns_running)
             yield runtime
@@ -448,11 +450,23 @@ async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
         await trio.sleep_forever()
 
 
+async def _on_signals(
+    signals: Iterable[signal.Signals],
+    reload: Callable[[AsyncIterable[object]], Awaitable[None]],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Receive the signals for as long as the task that waits for them."""
+    with trio.open_signal_receiver(*signals) as received:
+        task_status.started()
+        await reload(received)
+
+
 async def _reload_after(
     runtime: Runtime,
-    occasions: AsyncIterable[object],
     warnings: Warnings,
     told: Callable[[Reloaded], None] | None,
+    occasions: AsyncIterable[object],
 ) -> None:
     async with AsyncExitStack() as stack:
         if isinstance(occasions, AsyncGenerator):  # which may be in the midst of one

@@ -1087,6 +1087,22 @@ async def test_a_signal_reloads(tmp_path: Path) -> None:  # A44
         await _until(lambda: runtime.npc("Bo").config.tools == ("rules",))
 
 
+async def test_a_runtime_may_be_left_whenever_a_signal_reloads_it(
+    tmp_path: Path,
+) -> None:
+    """Found: a reload that had just ended waited for a signal of a closed receiver."""
+    path = tmp_path / "table.yaml"
+    for steps in range(12):
+        write(path)
+        async with serving(path, reload_on=[signal.SIGHUP]) as runtime:
+            write(path, tools="rules")
+            os.kill(os.getpid(), signal.SIGHUP)
+            while runtime.npc("Bo").config.tools != ("rules",):
+                await trio.lowlevel.checkpoint()
+            for _ in range(steps // 2):
+                await trio.lowlevel.checkpoint()
+
+
 async def test_a_configuration_that_was_handed_in_has_no_file_to_read_again() -> None:
     async with serving(config("roll")) as runtime:
         with pytest.raises(ConfigError, match="cannot be read again"):
