@@ -42,7 +42,8 @@ def pytest(*arguments: str, alone: bool = False, profile: str, outcomes: Path) -
         [
             *(sys.executable, "-m", "pytest", "-q", "--durations=10"),
             *("--no-loadscope-reorder", *parallel),
-            *("--outcomes", str(outcomes), *arguments),
+            f"--outcomes={outcomes}",
+            *arguments,
         ],
         env=os.environ | {"HYPOTHESIS_PROFILE": profile},
         check=False,
