@@ -238,6 +238,7 @@ def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
     checked = run("check", path)
     assert checked.returncode == 0
     warnings = [x for x in checked.stdout.splitlines() if x.startswith("warning: ")]
+    assert len(warnings) == 2, warnings
     none, some = warnings
     assert none == (
         "warning: Stan can use none of the tools it is granted: seer.vanish: it is"
