@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ def plain(*habits: str, name: str = "plain", **options: Any) -> ServerSpec:
     """The server of ``servers/plain.py``, with its habits."""
     command = ("python", str(SERVERS / "plain.py"), *habits)
     options.setdefault("restart", QUICKLY)
+    options.setdefault("start_timeout", 30.0)  # on a machine with other work
     return ServerSpec(name=name, command=command, **options)
 
 
@@ -77,7 +79,7 @@ class Watcher:
         self._moved.set()
         self._moved = trio.Event()
 
-    async def until(self, condition: Callable[[], bool], *, within: float = 10) -> None:
+    async def until(self, condition: Callable[[], bool], *, within: float = 30) -> None:
         with trio.fail_after(within):
             while not condition():
                 await self._moved.wait()
@@ -132,7 +134,7 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(FakeServer, "at_once", request.param)
 
 
-async def gone(pid: int, *, within: float = 5) -> None:
+async def gone(pid: int, *, within: float = 30) -> None:
     """Wait until a process that need not be our child is dead."""
     try:
         handle = os.pidfd_open(pid)
@@ -141,6 +143,18 @@ async def gone(pid: int, *, within: float = 5) -> None:
     try:
         with trio.fail_after(within):
             await trio.lowlevel.wait_readable(handle)
+    finally:
+        os.close(handle)
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, also if it is not yet buried."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 0)[0])
     finally:
         os.close(handle)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 import attrs
@@ -31,7 +32,6 @@ from glyphoxa_trio.mcp import (
 )
 from glyphoxa_trio.mcp.process import LastLines, kill_all
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -40,7 +40,7 @@ from glyphoxa_trio.tools.definition import (
 )
 
 from .fakes import FakeServer, listing
-from .support import QUICKLY, SERVERS, Watcher, asked, gone, is_gone, plain
+from .support import QUICKLY, SERVERS, Watcher, asked, gone, is_dead, is_gone, plain
 
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 FAILED, STOPPED = ServerState.FAILED, ServerState.STOPPED
@@ -447,13 +447,19 @@ def test_what_is_published_is_what_was_last_asked_for_and_in_the_end_nothing_liv
 
 
 # --------------------------------------------------------- with real processes
+#
+# With ``mock_clock`` no time passes until a test says so. What happens nevertheless is
+# not delayed by us, however long the machine takes for it.
+
+LIMIT = 60.0  # seconds; no test that passes comes near it
+ENDS = 2.0  # seconds that the end of all servers may take
 
 
 @pytest.mark.border
 async def test_a_server_that_cannot_start_is_shown_with_what_it_said() -> None:  # N23
-    with trio.fail_after(20):
+    with trio.fail_after(LIMIT):
         async with fleet_of(plain("exits", name="bad"), plain()) as (fleet, watcher):
-            assert not await fleet.wait_ready(10)
+            assert not await fleet.wait_ready(LIMIT)
             await watcher.until(lambda: watcher.state("plain") is READY)
             warning = watcher.warnings[0]
             assert warning.server == "bad"
@@ -465,9 +471,9 @@ async def test_a_server_that_cannot_start_is_shown_with_what_it_said() -> None: 
 
 @pytest.mark.border
 async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> None:
-    with trio.fail_after(20):  # D17, T2: idle, and in the middle of a call
+    with trio.fail_after(LIMIT):  # D17, T2: idle, and in the middle of a call
         async with fleet_of(plain()) as (fleet, watcher):
-            assert await fleet.wait_ready(10)
+            assert await fleet.wait_ready(LIMIT)
             first = fleet.status()[0].pid
             assert first is not None
             os.kill(first, signal.SIGKILL)
@@ -475,155 +481,154 @@ async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> N
             for _ in range(3):
                 assert (await watcher.call("plain", "echo")).text == ("{}",)
             second = fleet.status()[0].pid
-            assert second not in (None, first)
+            assert second is not None
             with pytest.raises(ConnectionLost):
                 await watcher.call("plain", "die")
             assert (await watcher.call("plain", "echo")).text == ("{}",)
             row = fleet.status()[0]
             assert (row.restarts, row.last_error) == (2, "was ended by SIGKILL")
             assert [w.text for w in watcher.warnings] == ["was ended by SIGKILL"] * 2
-    assert is_gone(first)
-    assert second is not None
-    assert is_gone(second)
+        await gone(first)
+        await gone(second)
+
+
+async def _call_four_times(watcher: Watcher) -> None:
+    answers: list[str] = []
+
+    async def call(say: str) -> None:
+        answer = await watcher.call("rules", "echo", say=say)
+        answers.extend(answer.text)
+
+    await call("first")
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(call, str(number))
+    assert len(answers) == 4
+
+
+@pytest.mark.border
+async def test_an_idle_server_that_is_killed_is_back_without_a_delay(
+    mock_clock: MockClock,
+) -> None:  # A26, A42, D17
+    async with fleet_of(plain(name="rules")) as (fleet, watcher):
+        assert await fleet.wait_ready(LIMIT)
+        first = fleet.status()[0].pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await gone(first)
+        # The first of them may find out that there is no server any more.
+        await _call_four_times(watcher)
+        assert fleet.status()[0].pid != first
+        assert fleet.status()[0].restarts == 1
 
 
 LAUNCHED = ("sh", "-c", f"{sys.executable} {SERVERS / 'plain.py'}; true")
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("command", [plain().command, LAUNCHED])
-async def test_an_idle_server_that_is_killed_is_back_without_a_delay(
-    command: tuple[str, ...],
-) -> None:  # A26, A42, D17
-    # A delay would be longer than anybody waits. The other one is a launcher, like
-    # npx: what it started goes with it.
+async def test_a_launcher_that_is_killed_is_back_without_a_delay() -> None:
+    # A26, A42, D17: a delay would be longer than the test. It is like npx: the server
+    # is another process, which goes with it.
     spec = ServerSpec(
-        name="rules", command=command, restart=RestartConfig(backoff=3600.0)
+        name="rules", command=LAUNCHED, restart=RestartConfig(backoff=3600.0)
     )
+    with trio.fail_after(LIMIT):
+        async with fleet_of(spec) as (fleet, watcher):
+            assert await fleet.wait_ready(LIMIT)
+            first = fleet.status()[0].pid
+            assert first is not None
+            os.kill(first, signal.SIGKILL)
+            # Until its loss is known, what it has launched may take a call, and be
+            # ended before it answers.
+            await watcher.until(lambda: watcher.state("rules") is not READY)
+            await _call_four_times(watcher)
+            assert fleet.status()[0].pid != first
+            assert fleet.status()[0].restarts == 1
+
+
+@pytest.mark.border
+async def test_a_server_that_hangs_is_replaced_and_the_next_call_is_answered(
+    mock_clock: MockClock,
+) -> None:
+    # Stopped, as a debugger or a full disk would: its process and its pipes live.
+    spec = plain(name="rules", timeout=1.0, restart=RestartConfig(backoff=3600.0))
     async with fleet_of(spec) as (fleet, watcher):
-        await fleet.wait_ready(10)
+        assert await fleet.wait_ready(LIMIT)
         first = fleet.status()[0].pid
         assert first is not None
-        answers: list[str] = []
-
-        async def call(say: str) -> None:
-            answer = await watcher.call("rules", "echo", deadline=10, say=say)
-            answers.extend(answer.text)
-
-        os.kill(first, signal.SIGKILL)
-        await gone(first)
-        await call("first")
+        os.kill(first, signal.SIGSTOP)
         async with trio.open_nursery() as nursery:
-            for number in range(3):
-                nursery.start_soon(call, str(number))
-        assert len(answers) == 4
-        # What a launcher has started may have answered before it was ended.
-        await watcher.until(lambda: fleet.status()[0].restarts == 1)
-        await call("last")
-        assert fleet.status()[0].pid != first
+            nursery.start_soon(partial(watcher.call, "rules", "echo", deadline=0.2))
+            await wait_all_tasks_blocked()
+            mock_clock.jump(0.2)
+            nursery.cancel_scope.cancel()
+        while not is_dead(first):  # it is given up, and has some time to end
+            mock_clock.jump(0.1)
+            await wait_all_tasks_blocked(0.01)
+        while not fleet.status()[0].restarts:  # no faster than real time
+            mock_clock.jump(0.01)
+            await wait_all_tasks_blocked(0.01)
+        answer = await watcher.call("rules", "echo", say="here")
+        assert answer.text == ('{"say": "here"}',)
+        assert "it does not answer any more" in watcher.warnings[0].text
         assert fleet.status()[0].restarts == 1
 
 
 @pytest.mark.border
-async def test_a_server_that_hangs_is_replaced_and_the_next_call_is_answered() -> None:
-    # Stopped, as a debugger or a full disk would: its process and its pipes live.
-    spec = plain(name="rules", timeout=1.0, restart=RestartConfig(backoff=3600.0))
-    async with fleet_of(spec) as (fleet, watcher):
-        await fleet.wait_ready(10)
-        first = fleet.status()[0].pid
-        assert first is not None
-        os.kill(first, signal.SIGSTOP)
-        with trio.move_on_after(0.2):
-            await watcher.call("rules", "echo", deadline=0.2)
-        await watcher.until(lambda: bool(watcher.warnings), within=20)
-        assert "it does not answer any more" in watcher.warnings[0].text
-        answer = await watcher.call("rules", "echo", deadline=20, say="here")
-        assert answer.text == ('{"say": "here"}',)
-        await gone(first)
-
-
-@pytest.mark.border
-async def test_a_server_that_is_busy_with_one_call_answers_pings_later() -> None:
-    # It does one thing at a time, and takes longer for it than three pings.
-    spec = hostile.server("good", name="rules", timeout=30.0)
-    async with fleet_of(spec) as (fleet, watcher):
-        await fleet.wait_ready(10)
-        with trio.move_on_after(0.2):
-            await watcher.call("rules", "write", deadline=0.2, id="1", ms=4000)
-        answer = await watcher.call("rules", "echo", deadline=20, say="here")
-        assert answer.text == ('{"say": "here"}',)
-        assert fleet.status()[0].restarts == 0
-
-
-@pytest.mark.border
-async def test_what_a_ping_takes_is_measured_of_a_real_server() -> None:
-    spec = hostile.server("good", name="rules")
-    async with fleet_of(spec) as (fleet, watcher):
-        await fleet.wait_ready(10)
-        tools = watcher.tools("rules")
-        with trio.move_on_after(10):  # published again, if it was faster than 50 ms
-            while tools["echo"].definition.round_trip == 0.05:
-                await trio.sleep(0.01)
-                tools = watcher.tools("rules")
-        assert {0 < x.definition.round_trip < 0.05 for x in tools.values()} == {True}
-
-
-@pytest.mark.border
-async def test_a_cancelled_call_tells_its_server_within_10_ms() -> None:  # T6, D3
+async def test_a_cancelled_call_is_told_to_its_server(
+    mock_clock: MockClock,
+) -> None:  # T6, D3. How soon: benchmarks/hung_tool.py
     async with fleet_of(plain()) as (fleet, watcher):
-        assert await fleet.wait_ready(10)
-        took: list[float] = []
+        assert await fleet.wait_ready(LIMIT)
 
         def logged(count: int) -> Callable[[], bool]:
             return lambda: len(watcher.logged) == count
 
-        for number in range(1, 6):  # the best of five: this machine has other work
-            with trio.CancelScope() as caller:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(partial(watcher.call, "plain", "hang"))
-                    await watcher.until(logged(2 * number - 1))
-                    began = trio.current_time()
-                    caller.cancel()
+        for number in range(1, 6):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(watcher.call, "plain", "hang"))
+                await watcher.until(logged(2 * number - 1))
+                nursery.cancel_scope.cancel()
             await watcher.until(logged(2 * number))
-            took.append(trio.current_time() - began)
         lines = [line.split() for _, line in watcher.logged]
         assert [word for word, _ in lines] == ["hanging", "cancelled"] * 5
         assert all(a[1] == b[1] for a, b in zip(lines[::2], lines[1::2], strict=True))
-        assert min(took) < 0.010
         assert (await watcher.call("plain", "echo")).text == ("{}",)
 
 
 @pytest.mark.border
-async def test_a_server_that_stops_reading_holds_no_call_and_no_end() -> None:
-    with trio.fail_after(20):  # T1: the SDK shields the cancellation for 5 s
-        async with fleet_of(plain("deaf")) as (fleet, watcher):
-            assert await fleet.wait_ready(10)
-            pid = fleet.status()[0].pid
-            began = trio.current_time()
-            with trio.move_on_after(0.2):
-                async with trio.open_nursery() as nursery:
-                    for _ in range(8):  # together more than the pipe holds
-                        nursery.start_soon(
-                            partial(watcher.call, "plain", "echo", say="x" * 50_000)
-                        )
-            assert trio.current_time() - began < 0.2 + 0.1
-            began = trio.current_time()
-        assert trio.current_time() - began < 5  # it resists: it never saw its stdin end
-    assert pid is not None
-    assert is_gone(pid)
+async def test_a_server_that_stops_reading_holds_no_call_and_no_end(
+    mock_clock: MockClock,
+) -> None:  # T1: the SDK shields the cancellation for 5 s
+    async with fleet_of(plain("deaf")) as (fleet, watcher):
+        assert await fleet.wait_ready(LIMIT)
+        pid = fleet.status()[0].pid
+        assert pid is not None
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):  # together more than the pipe holds
+                nursery.start_soon(
+                    partial(watcher.call, "plain", "echo", say="x" * 50_000)
+                )
+            await wait_all_tasks_blocked(0.01)
+            nursery.cancel_scope.cancel()
+        assert trio.current_time() == 0
+        mock_clock.autojump_threshold = 0.05
+    assert trio.current_time() <= ENDS  # it resists: it never saw its stdin end
+    mock_clock.autojump_threshold = inf
+    await gone(pid)
 
 
 @pytest.mark.border
-async def test_bad_servers_delay_nobody_and_end_within_5_s() -> None:  # A43, T7, T8
+async def test_bad_servers_delay_nobody_and_all_end() -> None:  # A43, T7, T8
     habits = ("mute", "garbage", "stubborn", "floods", "endless", "exits")
-    with trio.fail_after(30):
-        specs = [plain(habit, name=habit) for habit in habits]
+    with trio.fail_after(LIMIT):
+        specs = [plain(habit, name=habit, start_timeout=LIMIT) for habit in habits]
         async with fleet_of(plain(), *specs) as (fleet, watcher):
 
             def is_ready(name: str) -> bool:
                 return watcher.state(name) is READY
 
-            await watcher.until(lambda: watcher.state("plain") is READY)
+            await watcher.until(partial(is_ready, "plain"))
             assert (await watcher.call("plain", "echo")).text == ("{}",)
             for name in ("garbage", "endless", "stubborn"):
                 await watcher.until(partial(is_ready, name))
@@ -633,37 +638,34 @@ async def test_bad_servers_delay_nobody_and_end_within_5_s() -> None:  # A43, T7
             pids = [row.pid for row in fleet.status() if row.pid is not None]
             assert len(pids) == 4
             os.kill(pids[0], signal.SIGSTOP)
-            began = trio.current_time()
-        assert trio.current_time() - began < 5
-        assert all(map(is_gone, pids))
-        await gone(child)
+        for pid in (*pids, child):
+            await gone(pid)
 
 
 @pytest.mark.border
-async def test_well_behaved_servers_end_at_once_even_when_cancelled() -> None:
-    with trio.fail_after(20):
-        with trio.CancelScope() as scope:
-            async with fleet_of(plain(name="a"), plain(name="b")) as (fleet, _):
-                assert await fleet.wait_ready(10)
-                pids = [row.pid for row in fleet.status()]
-                began = trio.current_time()
-                scope.cancel()
-                await trio.sleep_forever()
-        assert trio.current_time() - began < 2
+async def test_well_behaved_servers_end_at_once_even_when_cancelled(
+    mock_clock: MockClock,
+) -> None:
+    with trio.CancelScope() as scope:
+        async with fleet_of(plain(name="a"), plain(name="b")) as (fleet, _):
+            assert await fleet.wait_ready(LIMIT)
+            pids = [row.pid for row in fleet.status()]
+            scope.cancel()
+            await trio.sleep_forever()
     assert all(pid is not None and is_gone(pid) for pid in pids)
 
 
 @pytest.mark.border
 async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
     secret = {"GATE_KEY": Secret("sesame-9")}
-    with trio.fail_after(20):
+    with trio.fail_after(LIMIT):
         code = "import os,sys; print('bad gate', os.environ['GATE_KEY'], "
         code += "file=sys.stderr)"
         loud = ServerSpec(
             name="loud", command=("python", "-c", code), env=secret, restart=QUICKLY
         )
         async with fleet_of(loud) as (fleet, watcher):
-            await fleet.wait_ready(10)
+            await fleet.wait_ready(LIMIT)
             assert watcher.warnings[0].text == (
                 "exited with status 0\n  bad gate [secret]"
             )
@@ -672,9 +674,9 @@ async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
 
 @pytest.mark.border
 async def test_who_must_leave_at_once_can_kill_every_server() -> None:  # T8
-    with trio.fail_after(20):
+    with trio.fail_after(LIMIT):
         async with fleet_of(plain(), plain(name="other")) as (fleet, watcher):
-            assert await fleet.wait_ready(10)
+            assert await fleet.wait_ready(LIMIT)
             pids = [row.pid for row in fleet.status()]
             kill_all()
             for pid in pids:
