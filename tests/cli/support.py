@@ -12,6 +12,7 @@ import gc
 import json
 import logging
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -20,12 +21,15 @@ import tempfile
 import termios
 import threading
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import attrs
+import outcome
 import structlog
+
+import trio
 
 from glyphoxa_trio import cli
 
@@ -33,10 +37,9 @@ from .emulation import Emulation
 
 COMMAND = Path(sys.executable).with_name("glyphoxa")
 SEER = Path(__file__).parent / "servers" / "seer.py"
+T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT = 60.0  # seconds; no wait of a test that passes comes near it
-ENDS = 2.0  # seconds from being asked to leave to the end …
-RESISTS = 5.0  # … and with servers that resist
 
 # So long that no ceiling ends what a test wants to end itself.
 PATIENT: dict[str, Any] = {
@@ -186,6 +189,34 @@ def seer(fifo: Path | str = "-", *habits: str, **more: Any) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def beside(opening: AbstractAsyncContextManager[T]) -> Generator[T]:
+    """Open a server in a thread, so that `run` can use it in this one."""
+    begun: queue.SimpleQueue[outcome.Outcome[T]] = queue.SimpleQueue()
+    end = threading.Event()
+
+    async def serve() -> None:
+        async with opening as opened:
+            begun.put(outcome.Value(opened))
+            await trio.to_thread.run_sync(end.wait)
+
+    def work() -> None:
+        try:
+            trio.run(serve)
+        except BaseException as error:
+            begun.put(outcome.Error(error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield begun.get(timeout=LIMIT).unwrap()
+    finally:
+        end.set()
+        thread.join(LIMIT)
+    if not begun.empty():  # it failed later
+        begun.get().unwrap()
+
+
 @attrs.define(eq=False)
 class Reports:
     """What servers tell, line by line, through a named pipe."""
@@ -318,7 +349,7 @@ def terminal(
             os.close(opened._keys)
 
 
-def is_dead(pid: int | str, *, within: float = 1.0) -> bool:
+def is_dead(pid: int | str, *, within: float = 10.0) -> bool:
     """Whether a process has ended, buried or not; a killed one may take a moment."""
     try:
         handle = os.pidfd_open(int(pid))

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-import trio
-
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Die,
@@ -26,7 +24,7 @@ from .support import (
     COMMAND,
     LIMIT,
     PATIENT,
-    RESISTS,
+    beside,
     environment,
     is_dead,
     reports,
@@ -38,12 +36,10 @@ from .support import (
 KEY = "sk-the-key-that-nobody-may-see"
 
 
-async def ask(
+def ask(
     *words: str | Path, **env: str
 ) -> tuple[subprocess.CompletedProcess[str], str, str]:
-    """A run beside a model server of this process; with its output as text."""
-    with trio.fail_after(LIMIT):
-        done = await trio.to_thread.run_sync(lambda: run("ask", *words, env=env))
+    done = run("ask", *words, env=env)
     return done, done.stdout, done.stderr
 
 
@@ -195,7 +191,7 @@ def test_a_signal_leaves_in_order_and_leaves_no_process(
             pids = [told.expect("started"), told.expect("child")]
             told.expect("called ponder")
             asking.send_signal(number)
-            _, said = asking.communicate(timeout=RESISTS)
+            _, said = asking.communicate(timeout=LIMIT)
         finally:
             asking.kill()
     assert asking.returncode == 130
@@ -207,15 +203,15 @@ def test_a_signal_leaves_in_order_and_leaves_no_process(
 
 
 @pytest.mark.border
-async def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
+def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
     tmp_path: Path,
 ) -> None:
     script: list[Reply] = [
         [SayText("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
         SayText("There \x1b[2Jit is."),
     ]
-    async with open_model_server(script) as server:
-        done, out, err = await ask(
+    with beside(open_model_server(script)) as server:
+        done, out, err = ask(
             written(tmp_path),
             "Bo",
             "roll",
@@ -234,35 +230,35 @@ async def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
 
 
 @pytest.mark.border
-async def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) -> None:
+def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) -> None:
     llm = {
         "provider": "chat_completions",
         "model": "theirs",
         "base_url": "http://127.0.0.1:9/v1",
         "api_key": KEY,
     }
-    async with open_model_server([SayText("Hello.")]) as server:
+    with beside(open_model_server([SayText("Hello.")])) as server:
         other = ["--model", "llama", "--base-url", server.base_url]
-        done, out, _ = await ask(written(tmp_path, llm=llm), "Bo", "hi", *other)
+        done, out, _ = ask(written(tmp_path, llm=llm), "Bo", "hi", *other)
         assert (done.returncode, out) == (0, "Hello.\n")
         assert "authorization" not in server.headers[0]
         # At its own server it is used, whichever model is asked for.
         own = written(tmp_path, llm={**llm, "base_url": server.base_url})
-        done, out, _ = await ask(own, "Bo", "hi", "--model", "llama")
+        done, out, _ = ask(own, "Bo", "hi", "--model", "llama")
     assert (done.returncode, out) == (0, "Hello.\n")
     assert server.requests[1]["model"] == "llama"
     assert server.headers[1]["authorization"] == f"Bearer {KEY}"
 
 
 @pytest.mark.border
-async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
+def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
     tmp_path: Path,
 ) -> None:
     script: list[Reply] = [
         [SayText("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
         SayText("There it is."),
     ]
-    async with open_model_server(script, api_key=KEY) as server:
+    with beside(open_model_server(script, api_key=KEY)) as server:
         llm = {
             "provider": "anthropic",
             "model": "theirs",
@@ -273,7 +269,7 @@ async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
         }
         path = written(tmp_path, llm=llm)
         keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-of-others"}
-        done, out, err = await ask(path, "Bo", "roll", "--model", "ours", **keys)
+        done, out, err = ask(path, "Bo", "roll", "--model", "ours", **keys)
         assert (done.returncode, out) == (0, "Let me see.\nThere it is.\n")
         assert KEY not in err
         asked = [(body["model"], body["top_k"]) for body in server.requests]
@@ -281,27 +277,27 @@ async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
         assert server.headers[0]["x-api-key"] == KEY
         # Without a key of the environment it is the configured one, and no other model
         # is asked in its place.
-        done, out, err = await ask(path, "Bo", "hi", "--model", "ours")
+        done, out, err = ask(path, "Bo", "hi", "--model", "ours")
         assert done.returncode == 1
         assert "authentication" in err
         # At another address it is a server of chat completions, without what was
         # meant for the other one.
         at = ["--model", "llama", "--base-url", server.base_url + "/"]
-        done, out, _ = await ask(path, "Bo", "hi", *at, OPENAI_API_KEY=KEY)
+        done, out, _ = ask(path, "Bo", "hi", *at, OPENAI_API_KEY=KEY)
         assert (done.returncode, out) == (0, "There it is.\n")
         assert server.headers[2]["authorization"] == f"Bearer {KEY}"
         assert "top_k" not in server.requests[2]
 
 
 @pytest.mark.border
-async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
+def test_a_model_server_that_is_away_is_a_typed_event_and_1(
     tmp_path: Path,
 ) -> None:
-    async with open_model_server([SayText("never")]) as server:
+    with beside(open_model_server([SayText("never")])) as server:
         pass  # it was there: the port is free again, and nobody listens
     away = ["Bo", "hi", "--model", "llama", "--base-url", server.base_url]
     path = written(tmp_path, npcs=[{"name": "Bo", "fallback": ["Hm?"]}])
-    done, out, err = await ask(path, *away, "--json", OPENAI_API_KEY=KEY)
+    done, out, err = ask(path, *away, "--json", OPENAI_API_KEY=KEY)
     assert done.returncode == 1
     told = events(out)
     (failed,) = [event for event in told if event["event"] == "ModelFailed"]
@@ -315,10 +311,10 @@ async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
 
 
 @pytest.mark.border
-async def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> None:
+def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> None:
     refusal = Fail(401, {"error": {"message": f"Incorrect API key: {KEY}"}})
-    async with open_model_server([refusal]) as server:
-        done, out, err = await ask(
+    with beside(open_model_server([refusal])) as server:
+        done, out, err = ask(
             written(tmp_path, npcs=[{"name": "Bo", "fallback": ["Hm?"]}]),
             "Bo",
             "hi",
@@ -334,11 +330,11 @@ async def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> No
 
 
 @pytest.mark.border
-async def test_an_answer_that_ends_halfway_is_kept_and_counts_as_failed(
+def test_an_answer_that_ends_halfway_is_kept_and_counts_as_failed(
     tmp_path: Path,
 ) -> None:
-    async with open_model_server([[SayText("Well, I"), Die()]]) as server:
-        done, out, err = await ask(
+    with beside(open_model_server([[SayText("Well, I"), Die()]])) as server:
+        done, out, err = ask(
             written(tmp_path), "Bo", "hi", "--model", "m", "--base-url", server.base_url
         )
     assert (done.returncode, out) == (1, "Well, I\n")
@@ -367,18 +363,18 @@ def test_an_address_that_is_none_is_told_without_its_secret(
 
 
 @pytest.mark.border
-async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
+def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
     npcs = [{"name": "Bo", "tools": []}]
-    async with open_model_server(
-        [SayText("Well met."), SayText("You are Rolf.")]
+    with beside(
+        open_model_server([SayText("Well met."), SayText("You are Rolf.")])
     ) as server:
         path = written(tmp_path, npcs=npcs)
         llama = ["--model", "llama", "--base-url", server.base_url]
         kept = tmp_path / "evening"
-        done, out, err = await ask(path, "Bo", "I am Rolf.", "--session", kept, *llama)
+        done, out, err = ask(path, "Bo", "I am Rolf.", "--session", kept, *llama)
         assert (done.returncode, out, err) == (0, "Well met.\n", "")
         assert kept.stat().st_mode & 0o777 == 0o600
-        done, out, err = await ask(path, "Bo", "Who am I?", "--session", kept, *llama)
+        done, out, err = ask(path, "Bo", "Who am I?", "--session", kept, *llama)
         assert (done.returncode, out, err) == (0, "You are Rolf.\n", "")
         told = [x["content"] for x in server.requests[-1]["messages"][1:]]
         assert told == ["player: I am Rolf.", "Well met.", "player: Who am I?"]
@@ -386,7 +382,7 @@ async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
         # What is no such file is not asked with, and not overwritten.
         broken = tmp_path / "broken"
         broken.write_bytes(kept.read_bytes()[:-1])
-        done, out, err = await ask(path, "Bo", "Well?", "--session", broken, *llama)
+        done, out, err = ask(path, "Bo", "Well?", "--session", broken, *llama)
         assert (done.returncode, out) == (2, "")
         assert (
             err
@@ -394,7 +390,7 @@ async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
         )
         assert broken.read_bytes() == kept.read_bytes()[:-1]
         nowhere = tmp_path / "nowhere" / "evening"
-        done, out, err = await ask(path, "Bo", "Well?", "--session", nowhere, *llama)
+        done, out, err = ask(path, "Bo", "Well?", "--session", nowhere, *llama)
         assert (done.returncode, out) == (2, "")
         assert "there is no such folder" in err
         assert len(server.requests) == 2

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import trio
 
 from glyphoxa_trio.testing.model_server import (
     CallTools,
@@ -24,10 +21,9 @@ from glyphoxa_trio.testing.model_server import (
     open_model_server,
 )
 
-from .support import run
+from .support import beside, run
 
 SERVER = Path(__file__).parent / "servers" / "atis.py"
-LIMIT = 60.0
 TOOL = "mcp_aviation_atis_get_atis"
 
 # The seed's, but for the command, and with its second context.
@@ -106,30 +102,24 @@ def shown(request: Mapping[str, Any]) -> list[str]:
     return [tool["function"]["name"] for tool in request.get("tools", ())]
 
 
-async def played(
+def played(
     path: Path, lines: str, script: Callable[[Mapping[str, Any]], Reply]
 ) -> tuple[str, ScriptedModelServer]:
-    async with open_model_server(script) as server:
-        with trio.fail_after(LIMIT):
-            done = await trio.to_thread.run_sync(
-                partial(
-                    run,
-                    *("play", path, "--model", "recording"),
-                    *("--base-url", server.base_url),
-                    lines=lines,
-                    env={"XDG_STATE_HOME": str(path.parent / "state")},
-                )
-            )
+    with beside(open_model_server(script)) as server:
+        done = run(
+            *("play", path, "--model", "recording", "--base-url", server.base_url),
+            lines=lines,
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr, server
 
 
 @pytest.mark.border
-async def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) -> None:
+def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) -> None:
     # A4, A5, A30, A33, A54. Slower than a fast turn: it is what `select_tier` is for.
     path = written(tmp_path, seconds=0.8)
     lines = "The ATIS for ENBR\nThank you, now ENGM\nok and ENZV\n"
-    said, server = await played(path, lines, asks_for_weather)
+    said, server = played(path, lines, asks_for_weather)
     assert calls(tmp_path)[-3:] == ["ENBR", "ENGM", "ENZV"]
     assert len(server.requests) == 6
     for number in (0, 2, 4):
@@ -144,10 +134,10 @@ async def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) 
 
 
 @pytest.mark.border
-async def test_a_call_of_seconds_is_announced_as_the_seed_says(tmp_path: Path) -> None:
+def test_a_call_of_seconds_is_announced_as_the_seed_says(tmp_path: Path) -> None:
     # A18, A27, A54
     path = written(tmp_path, seconds=2.6)
-    said, server = await played(path, "The ATIS for ENBR\n", asks_for_weather)
+    said, server = played(path, "The ATIS for ENBR\n", asks_for_weather)
     assert "Let me look that up for you, one moment..." in said
     assert "information Quebec." in server.requests[1]["messages"][-1]["content"]
 
@@ -158,8 +148,7 @@ def test_the_provider_of_the_seed_speaks_by_itself(tmp_path: Path) -> None:
     more = "s2s: {provider: openai_realtime, model: some-model}\n"
     path = written(tmp_path, seconds=0.8, more=more)
     lines = "get atis for ENBR\nthank you\nget atis ENGM\n"
-    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    done = run("play", path, "--stand-in", lines=lines, env=state)
+    done = run("play", path, "--stand-in", lines=lines)
     assert (done.returncode, done.stderr) == (0, "")
     assert calls(tmp_path)[-2:] == ["ENBR", "ENGM"]
     assert "aviation_support: ENBR information Quebec." in done.stdout
@@ -167,13 +156,13 @@ def test_the_provider_of_the_seed_speaks_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.border
-async def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
+def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
     tmp_path: Path,
 ) -> None:
     # A30, A32, A33
     path = written(tmp_path, seconds=0)
     lines = "@customer_support Hello?\n"
-    said, server = await played(path, lines, lambda _: SayText("Hello, Ann."))
+    said, server = played(path, lines, lambda _: SayText("Hello, Ann."))
     (request,) = server.requests
     system, _, greeting, *_ = request["messages"]
     assert system["content"].startswith("You are a customer support agent.\n\n## Call")
@@ -196,24 +185,14 @@ def test_what_the_lists_of_the_seed_name_and_nobody_has_is_told(tmp_path: Path) 
 
 
 @pytest.mark.border
-@pytest.mark.parametrize(
-    ("granted", "said"),
-    [
-        (
-            "mcp__aviation_atis__Lookup-Customer",
-            "with mcp.naming single it is mcp_aviation_atis_lookup_customer; grant",
-        ),
-        (
-            "mcp_aviation_atis_lookup_customers",
-            "did you mean mcp_aviation_atis_lookup_customer",
-        ),
-    ],
-)
-def test_a_mistaken_name_of_a_server_that_is_there_is_an_error(
-    tmp_path: Path, granted: str, said: str
-) -> None:
+def test_a_mistaken_name_of_a_server_that_is_there_is_an_error(tmp_path: Path) -> None:
     # A6, A12
-    more = f"  sales:\n    tools: [{granted}]\n"
+    wrong = "mcp__aviation_atis__Lookup-Customer, mcp_aviation_atis_lookup_customers"
+    more = f"  sales:\n    tools: [{wrong}]\n"
     done = run("check", written(tmp_path, seconds=0, more=more))
     assert done.returncode == 1
-    assert said in " ".join(done.stderr.split() + done.stdout.split())
+    said = " ".join(done.stderr.split() + done.stdout.split())
+    assert (
+        "with mcp.naming single it is mcp_aviation_atis_lookup_customer; grant" in said
+    )
+    assert "did you mean mcp_aviation_atis_lookup_customer" in said

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-import trio
-
 from glyphoxa_trio.testing.model_server import Die, Reply, SayText, open_model_server
 from tests.builtin.music.tones import tone
 
-from .support import COMMAND, LIMIT, PATIENT, environment, run, seer, written
+from .support import PATIENT, beside, run, seer, written
 
 NPCS: list[dict[str, Any]] = [
     {"name": "Bo", "tools": ["dice"], "greeting": "Sit, sit!"},
@@ -246,24 +244,17 @@ def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> Non
 
 
 @pytest.mark.border
-async def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
+def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
     tmp_path: Path,
 ) -> None:
     script: list[Reply] = [[SayText("Well, I"), Die()], SayText("As I was saying.")]
     npcs = [{"name": "Bo"}, {"name": "Ysolde", "model": "another"}]
-    async with open_model_server(script) as server:
+    with beside(open_model_server(script)) as server:
         llm = {"provider": "chat_completions", "model": "llama"}
         path = written(tmp_path, npcs=npcs, llm={**llm, "base_url": server.base_url})
-        with trio.fail_after(LIMIT):
-            played = await trio.run_process(
-                [str(COMMAND), "play", str(path)],
-                stdin=b"hello\nand now?\n@ysolde you?\n",
-                capture_stdout=True,
-                capture_stderr=True,
-                env=environment(),
-            )
-    out = played.stdout.decode()
-    assert played.stderr == b""
+        played = run("play", path, lines="hello\nand now?\n@ysolde you?\n")
+    out = played.stdout
+    assert played.stderr == ""
     assert out.startswith(f"model: llama at {server.base_url}\n")
     assert "  Ysolde (fast, another): no tools\n" in out
     assert "Bo: Well, I\n! the model failed: interrupted: " in out

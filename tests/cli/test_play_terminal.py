@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from .support import (
-    ENDS,
-    LIMIT,
     PATIENT,
-    RESISTS,
     SEER,
     is_dead,
     reports,
@@ -64,7 +61,7 @@ def test_a_conversation_on_a_terminal(tmp_path: Path) -> None:
         table.type("/npc bo\n")
         table.expect(PROMPT)  # the greeting comes once
         table.type("\x04")  # the end of the input
-        assert table.ends(within=ENDS) == 0
+        assert table.ends() == 0
     assert table.screen.count("polishes") == 1
 
 
@@ -97,7 +94,7 @@ def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> No
             table.expect(PROMPT)
             assert table.process.poll() is None
             table.press_ctrl_c()
-            assert table.ends(within=ENDS) == 130
+            assert table.ends() == 130
         assert is_dead(pid)
         told.expect("stdin closed")  # it was asked, and left by itself
     assert "Traceback" not in table.screen
@@ -123,7 +120,7 @@ def test_the_first_question_after_a_restart_is_answered(tmp_path: Path) -> None:
             table.expect("waiting for seer\n")
             table.expect("A word about whisper.\n")
             table.type("/quit\n")
-            assert table.ends(within=LIMIT) == 0
+            assert table.ends() == 0
 
 
 @pytest.mark.border
@@ -139,7 +136,7 @@ def test_ctrl_c_twice_ends_a_server_that_resists_and_its_child(tmp_path: Path) -
             table.press_ctrl_c()
             table.expect("(interrupted; Ctrl-C again to leave)\n")
             table.press_ctrl_c()
-            assert table.ends(within=RESISTS) == 130
+            assert table.ends() == 130
         assert all(map(is_dead, pids))
     assert "Traceback" not in table.screen
 
@@ -155,7 +152,7 @@ def test_sigterm_leaves_in_the_middle_of_a_turn(tmp_path: Path) -> None:
             table.type("ponder, seer\n")
             told.expect("called ponder")
             table.process.send_signal(signal.SIGTERM)
-            assert table.ends(within=ENDS) == 130
+            assert table.ends() == 130
         assert is_dead(pid)
     assert "Traceback" not in table.screen
 
@@ -169,7 +166,7 @@ def test_a_closed_window_leaves_no_server_behind(tmp_path: Path) -> None:
             table.expect(PROMPT)
             _wait_until_ready(table)
             table.hang_up()
-            table.ends(within=RESISTS)
+            table.ends()
         assert is_dead(pid)
 
 
@@ -185,7 +182,7 @@ def test_ctrl_c_twice_leaves_while_a_server_hangs_at_its_handshake(
             table.press_ctrl_c()
             table.expect("(Ctrl-C again to leave)\n")
             table.press_ctrl_c()
-            assert table.ends(within=ENDS) == 130
+            assert table.ends() == 130
         assert is_dead(pid)
 
 
@@ -204,7 +201,7 @@ def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
             table.press_ctrl_c()
             told.expect("stdin closed")  # it is being left, and resists
             table.press_ctrl_c()
-            assert table.ends(within=ENDS) == 130
+            assert table.ends() == 130
         assert is_dead(pid)
 
 
@@ -220,7 +217,7 @@ def test_a_warning_comes_beside_the_talk_and_the_question_again(
         table.type("roll 2d6\n")
         table.expect("Bo [the] Barkeep: 2d6 comes to ")
         table.type("/quit\n")
-        assert table.ends(within=ENDS) == 0
+        assert table.ends() == 0
 
 
 def _wait_until_ready(table: Any) -> None:

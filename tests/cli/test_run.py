@@ -16,7 +16,7 @@ import trio
 
 from glyphoxa_trio.testing.model_server import Forever, SayText, open_model_server
 
-from .support import ENDS, Terminal, is_dead, run, seer, terminal, written
+from .support import Terminal, is_dead, run, seer, terminal, written
 
 SERVING = "serving 1 NPC at "
 
@@ -63,7 +63,7 @@ async def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
                         await client.join()
                         await trio.sleep(0.01)
             assert closed.value.code == 1001
-            ended = await trio.to_thread.run_sync(lambda: shown.ends(within=ENDS))
+            ended = await trio.to_thread.run_sync(lambda: shown.ends())
             assert ended == 0
             assert is_dead(server)
 
@@ -86,9 +86,7 @@ async def test_a_second_signal_does_not_wait_for_turns(tmp_path: Path) -> None:
                     shown.press_ctrl_c()
                     await trio.to_thread.run_sync(shown.expect, "stopping")
                     shown.press_ctrl_c()
-                    ended = await trio.to_thread.run_sync(
-                        lambda: shown.ends(within=ENDS)
-                    )
+                    ended = await trio.to_thread.run_sync(lambda: shown.ends())
                     assert ended == 128 + signal.SIGINT
 
 

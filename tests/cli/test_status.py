@@ -20,7 +20,6 @@ from glyphoxa_trio.testing.model_server import Fail, SayText, open_model_server
 
 from .support import (
     COMMAND,
-    ENDS,
     LIMIT,
     Terminal,
     environment,
@@ -105,7 +104,7 @@ def test_a_table_tells_how_its_servers_and_npcs_are(
         assert lines[6] == "    4 tools: whisper, ponder, vanish, daydream"
         assert lines[7] == f"    pid: {row['pid']}"
         table.type("/quit\n")
-        assert table.ends(within=ENDS) == 0
+        assert table.ends() == 0
     nobody = run("status", env=apart)
     assert (nobody.returncode, nobody.stdout) == (1, "")
     assert nobody.stderr == "nothing of this user's is running that can be asked\n"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import trio
-
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
@@ -19,7 +17,7 @@ from glyphoxa_trio.testing.model_server import (
 from glyphoxa_trio.tools.characters import MOST_MARKS
 
 from .servers.words import STEERING, said
-from .support import run, terminal, written
+from .support import beside, run, terminal, written
 
 RUDE = Path(__file__).parent / "servers" / "rude.py"
 # Colours, and how a line that is typed is drawn: the cursor moves in it.
@@ -59,8 +57,11 @@ def test_the_check_finds_what_steers() -> None:
     [
         ("tools",),
         ("check",),
+        ("simulate", "--turns=3", "--tier-by=p50"),
+        ("leaderboard", "--calibrate"),
+        ("telemetry", "--calibrate"),
         ("mcp", "list"),
-        ("mcp", "test", "rude", "--tool", "shout"),
+        ("mcp", "test", "rude", "shout"),
         ("mcp", "approve", "rude.shout"),
         ("mcp", "approve", "rude." + STEERING.replace("\0", "")),
     ],
@@ -82,44 +83,30 @@ def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
 
 
 @pytest.mark.border
-@pytest.mark.parametrize(
-    ("verb", "term"), [("ask", "xterm"), ("play", "xterm"), ("play", "dumb")]
-)
-async def test_no_model_steers(tmp_path: Path, verb: str, term: str) -> None:
+@pytest.mark.parametrize("term", [None, "xterm", "dumb"])
+def test_no_model_steers(tmp_path: Path, term: str | None) -> None:
     script: list[Reply] = [
         [SayText(said("Well.")), CallTools([("rude__shout", {}), (said("x"), {})])],
         SayText(said("There it is.")),
         SayText(said("And again.")),
     ]
-    async with open_model_server(script) as server:
-        path = rude(
-            tmp_path,
-            llm={
-                "provider": "chat_completions",
-                "model": said("llama"),
-                "base_url": server.base_url,
-            },
-        )
-        if verb == "ask":
-            done = await trio.to_thread.run_sync(run, "ask", path, "Bo", "hi")
-            everything = done.stdout + done.stderr
+    with beside(open_model_server(script)) as server:
+        llm = {"provider": "chat_completions", "base_url": server.base_url}
+        path = rude(tmp_path, llm={**llm, "model": said("llama")})
+        if term is None:
+            done = run("ask", path, "Bo", "hi")
             assert "There it is." in done.stdout
-            assert steering(everything) == []
+            assert steering(done.stdout + done.stderr) == []
             return
-
-        def sit() -> str:
-            with terminal("play", path, env={"TERM": term}) as table:
-                table.expect("you to Bo> ")
-                table.type("hi\n")
-                table.expect("There it is.")
-                table.expect("you to Bo> ")
-                table.type("/tools\n")
-                table.type("/mcp\n")
-                table.type("/why\n")
-                table.type("/quit\n")
-                table.ends()
-                return table.raw
-
-        shown = await trio.to_thread.run_sync(sit)
-        # A plain terminal gets no sequence at all, so none can be a model's.
-        assert steering(shown, coloured=term != "dumb") == []
+        with terminal("play", path, env={"TERM": term}) as table:
+            table.expect("you to Bo> ")
+            table.type("hi\n")
+            table.expect("There it is.")
+            table.expect("you to Bo> ")
+            table.type("/tools\n")
+            table.type("/mcp\n")
+            table.type("/why\n")
+            table.type("/quit\n")
+            table.ends()
+    # A plain terminal gets no sequence at all, so none can be a model's.
+    assert steering(table.raw, coloured=term != "dumb") == []

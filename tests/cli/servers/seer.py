@@ -96,12 +96,12 @@ def main() -> None:
     if "exits" in habits:
         print("the crystal is cracked", file=sys.stderr)  # noqa: T201 its last words
         sys.exit(3)
-    signal.alarm(60)  # whatever becomes of the test
+    signal.alarm(300)  # whatever becomes of the test
     if "stubborn" in habits:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tell(f"started {os.getpid()}")
     if "parent" in habits:
-        child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+        child = subprocess.Popen(["sleep", "300"], stdin=subprocess.DEVNULL)
         tell(f"child {child.pid}")
     for line in sys.stdin:
         if "mute" not in habits:
