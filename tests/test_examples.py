@@ -61,7 +61,7 @@ SAYS = {
         r"(?m)^Odo, interrupted, has said: Of lantern I have 1\.$",
         r"the last rope is sold",
     ],
-    "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
+    "embed.py": [r"Blinded: ", r"\[tools: \d\.\d+ s of 1\.5 s\]"],
 }
 
 NEED_ESPEAK = {"talk.py"}

@@ -70,6 +70,7 @@ async def a_way() -> AsyncIterator[tuple[Link, trio.SocketStream, trio.SocketStr
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.border
 async def test_a_link_passes_on_what_is_sent_and_can_be_cut() -> None:
     async with a_way() as (link, near, far):
         await near.send_all(b"hail")
@@ -85,6 +86,7 @@ async def test_a_link_passes_on_what_is_sent_and_can_be_cut() -> None:
         assert link.is_whole
 
 
+@pytest.mark.border
 async def test_a_link_passes_on_half_of_a_piece_and_ends() -> None:
     async with a_way() as (link, near, far), trio.open_nursery() as nursery:
         nursery.start_soon(link.suffer, Fault.HALVE, 0.1)
@@ -94,6 +96,7 @@ async def test_a_link_passes_on_half_of_a_piece_and_ends() -> None:
         assert await ended(near)
 
 
+@pytest.mark.border
 async def test_a_link_is_held_one_way() -> None:
     async with a_way() as (link, near, far), trio.open_nursery() as nursery:
         nursery.start_soon(link.suffer, Fault.HOLD_TO, 0.2)

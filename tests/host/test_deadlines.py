@@ -223,7 +223,7 @@ class Stuck:
 async def stuck_host() -> AsyncGenerator[tuple[ToolHost, Stuck]]:
     stuck = Stuck()
     try:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with open_host() as host:
                 host.register(stuck.tool(), fake("good", read_only=True))
                 yield host, stuck
@@ -236,33 +236,36 @@ async def until(condition: Callable[[], bool]) -> None:
         await trio.lowlevel.checkpoint()
 
 
+@pytest.mark.border
 async def test_a_thread_that_ignores_cancellation_holds_nobody() -> None:
     async with stuck_host() as (host, stuck):
-        late, good = await fan_out(host, "deaf", "good", within=0.5)
+        late, good = await fan_out(host, "deaf", "good", within=1.0)
         assert not stuck.released.is_set()
         assert (late.status, late.limit) == (Status.TIMEOUT, Limit.TURN)
         assert good.ok
 
 
+@pytest.mark.border
 async def test_stuck_threads_are_counted_refused_and_forgiven() -> None:
     async with stuck_host() as (host, stuck):
         for _ in range(2):
             assert statuses(await fan_out(host, "deaf", within=0.5)) == ["timeout"]
         await until(lambda: lingering(host) == {"custom.deaf": 2})
-        refused, good = await fan_out(host, "deaf", "good", within=5)
+        refused, good = await fan_out(host, "deaf", "good", within=20)
         assert (refused.status, good.status) == (Status.UNAVAILABLE, Status.OK)
         assert "2 earlier calls do not stop" in refused.message
         assert stuck.began == 2
         stuck.released.set()
         await until(lambda: not lingering(host))
-        (outcome,) = await fan_out(host, "deaf", within=5)
+        (outcome,) = await fan_out(host, "deaf", within=20)
         assert (outcome.status, outcome.message) == (Status.OK, "at last")
 
 
+@pytest.mark.border
 async def test_the_host_closes_without_its_stuck_threads() -> None:
     stuck = Stuck()
     try:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with open_host() as host:
                 host.register(stuck.tool())
                 await fan_out(host, "deaf", within=0.05)
@@ -279,7 +282,7 @@ async def test_plain_functions_run_beside_each_other() -> None:
         both.wait()
         return ToolResult()
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with open_host() as host:
             host.register(tool_of(handler, blocking=True, read_only=True))
             outcomes = await fan_out(host, call("deaf", n=1), call("deaf", n=2))
@@ -287,7 +290,7 @@ async def test_plain_functions_run_beside_each_other() -> None:
 
 
 async def test_the_clock_goes_on_while_a_plain_function_computes() -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with stuck_host() as (host, _), trio.open_nursery() as nursery:
             nursery.start_soon(fan_out, host, "deaf")
             await wait_all_tasks_blocked()

@@ -550,6 +550,7 @@ async def test_a_broken_file_never_stops_the_table(
     assert f"{path}: {why}" in told[0]
 
 
+@pytest.mark.border
 async def test_a_file_that_somebody_else_keeps_locked_never_stops_the_table(
     tmp_path: Path,
 ) -> None:

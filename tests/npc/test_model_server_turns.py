@@ -302,6 +302,8 @@ async def test_a_failure_in_a_later_round_keeps_what_the_tools_said() -> None:
         assert "Rain over Ashford." in json.dumps(scene.messages())
 
 
+@pytest.mark.border
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("reply", "limits", "kind", "text"),
     [

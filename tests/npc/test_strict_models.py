@@ -128,21 +128,20 @@ async def talk(runtime: Runtime, doors: Doors, changed: Config) -> None:
     runtime.add_context(rain)
     await answered(runtime, "Are you cold?", speaker="Bo")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(listen, runtime, "Now the gate: use it")
-        if doors.begun.is_set() or await _begun(doors):
-            await npc.interrupt()
+
+        async def open_the_gate() -> None:
+            await listen(runtime, "Now the gate: use it")
+            nursery.cancel_scope.cancel()  # also if its tool has never begun
+
+        nursery.start_soon(open_the_gate)
+        await doors.begun.wait()
+        await npc.interrupt()
     doors.open.set()
     await trio.testing.wait_all_tasks_blocked()
     await answered(runtime, "Is it open?", speaker="Ann")
     await runtime.reload(changed)
     await answered(runtime, "And now? Then use it", speaker="Ann")
     await answered(runtime, "Farewell", speaker="Ann")
-
-
-async def _begun(doors: Doors) -> bool:
-    with trio.move_on_after(0.5):
-        await doors.begun.wait()
-    return doors.begun.is_set()
 
 
 async def listen(runtime: Runtime, text: str) -> None:

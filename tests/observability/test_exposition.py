@@ -283,6 +283,7 @@ async def test_a_collector_that_fails_is_an_answer_and_no_end() -> None:
 # -------------------------------------------------------------------- and how long
 
 
+@pytest.mark.border
 async def test_a_client_that_asks_too_slowly_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -292,6 +293,7 @@ async def test_a_client_that_asks_too_slowly_is_told_so(
         assert (await answer_to(url))[0] == 408
 
 
+@pytest.mark.border
 async def test_a_client_that_does_not_read_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

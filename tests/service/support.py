@@ -28,7 +28,7 @@ CONFIG = Config(
     mcp=McpConfig(remember=False),
     calibration=CalibrationConfig(at_start=False),
 )
-LIMIT = 20.0
+LIMIT = 60.0
 
 TOKENS = {
     ClientRole.PLAYER: "player-of-table-one",

@@ -71,7 +71,7 @@ HELLO = frame(b'{"type": "hello", "protocol": 1}')
 async def drained(stream: trio.SocketStream) -> bytes:
     """Everything until the service closes the connection."""
     read = b""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         try:
             while piece := await stream.receive_some(65536):
                 read += piece
@@ -94,6 +94,7 @@ async def is_served(served: Served, *, crowded: bool = False) -> bool:
         return bool(done["text"] == "You said Hail. So it is.")
 
 
+@pytest.mark.border
 @given(data=st.binary(max_size=400), after=st.sampled_from(["", "upgrade", "hello"]))
 @settings(max_examples=60)
 def test_any_bytes_end_their_connection_only(data: bytes, after: str) -> None:
@@ -142,6 +143,7 @@ def messages(draw: st.DrawFn) -> dict[str, Any]:
     return message
 
 
+@pytest.mark.border
 @given(sent=st.lists(messages(), max_size=12), operates=st.booleans())
 @settings(max_examples=LISTS)
 def test_any_messages_are_answered_and_nothing_is_left(

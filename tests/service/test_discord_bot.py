@@ -84,6 +84,7 @@ async def play(
 SAID = "**Bo:** Hail @everyone, <@17>. So it is."
 
 
+@pytest.mark.border
 async def test_players_speak_at_the_table_of_their_channel(tmp_path: Path) -> None:
     async def scenario(bot: Bot, fake: FakeDiscord) -> None:
         await fake.say(1, *ARIA, "good evening, all")  # not to the bot
@@ -105,6 +106,7 @@ async def test_players_speak_at_the_table_of_their_channel(tmp_path: Path) -> No
     assert "an ale!" not in str(second.messages)  # another table
 
 
+@pytest.mark.border
 async def test_the_stable_ids_of_players_are_told(tmp_path: Path) -> None:
     async def scenario(bot: Bot, fake: FakeDiscord) -> None:
         await fake.say(1, 17, "Aria", "@bot Bo, hail!")
@@ -120,6 +122,7 @@ async def test_the_stable_ids_of_players_are_told(tmp_path: Path) -> None:
     assert b"discord:18" in kept
 
 
+@pytest.mark.border
 async def test_who_speaks_again_or_hushes_interrupts(tmp_path: Path) -> None:
     async def scenario(bot: Bot, fake: FakeDiscord) -> None:
         await fake.say(1, *ARIA, "@bot Bo, hang")
@@ -136,6 +139,7 @@ async def test_who_speaks_again_or_hushes_interrupts(tmp_path: Path) -> None:
     await play(scenario, tmp_path, 1)
 
 
+@pytest.mark.border
 async def test_long_answers_are_cut_and_limits_are_kept(tmp_path: Path) -> None:
     async def scenario(bot: Bot, fake: FakeDiscord) -> None:
         await fake.say(1, *ARIA, "@bot Bo, a novel!")
@@ -150,6 +154,7 @@ async def test_long_answers_are_cut_and_limits_are_kept(tmp_path: Path) -> None:
     await play(scenario, tmp_path, 1)
 
 
+@pytest.mark.border
 async def test_an_npc_that_cannot_be_shown_is_interrupted(tmp_path: Path) -> None:
     async def scenario(bot: Bot, fake: FakeDiscord) -> None:
         fake.refuse = True
@@ -163,6 +168,7 @@ async def test_an_npc_that_cannot_be_shown_is_interrupted(tmp_path: Path) -> Non
     await play(scenario, tmp_path, 1)
 
 
+@pytest.mark.border
 async def test_a_lost_connection_is_told_and_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +197,7 @@ async def test_a_lost_connection_is_told_and_made_again(
     await play(scenario, tmp_path, 1)
 
 
+@pytest.mark.border
 @pytest.mark.parametrize("press", ["Allow", "Refuse"])
 async def test_the_game_master_approves(tmp_path: Path, press: str) -> None:
     def think(request: LLMRequest) -> list[Any]:

@@ -119,6 +119,7 @@ async def test_a_reader_that_leaves_interrupts_the_turn() -> None:
         assert ended[0].end is TurnEnd.INTERRUPTED
 
 
+@pytest.mark.border
 async def test_a_turn_over_http_ends_with_the_time_of_its_caller() -> None:
     def slow(request: LLMRequest) -> list[Any]:
         return ["One. ", HANG]

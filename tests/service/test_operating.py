@@ -267,6 +267,7 @@ async def test_tools_are_shown_with_reasons_measured_and_approved() -> None:
             assert answer.status_code == 404
 
 
+@pytest.mark.border
 async def test_two_measurements_at_once_are_refused() -> None:
     @tool(read_only=True)
     async def ponder() -> str:

@@ -321,6 +321,7 @@ async def test_a_watch_of_one_session_has_deltas_if_they_are_wanted() -> None:
             assert "TextDelta" in {x["event"] for x in watcher.events}
 
 
+@pytest.mark.border
 async def test_changes_are_told_while_somebody_watches() -> None:
     @tool(read_only=True)
     async def ponder() -> str:
@@ -345,6 +346,7 @@ async def test_changes_are_told_while_somebody_watches() -> None:
         assert probed["total"] >= 1
 
 
+@pytest.mark.border
 async def test_a_watcher_that_does_not_read_is_closed_and_slows_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -877,6 +877,7 @@ def test_a_persons_word_for_a_tool_is_given_as_it_was() -> None:  # D13a
     assert ends == [(1, "denied"), (2, "ok")]
 
 
+@pytest.mark.border
 def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
     # On the real clock, so that there can be threads.
     release = threading.Event()

@@ -178,6 +178,7 @@ async def evening(runtime: Runtime) -> None:
     await said(runtime, "Are you there? Look!")
 
 
+@pytest.mark.border
 @VENDORS
 def test_a_spoken_conversation_is_played_again_to_the_byte(model: str) -> None:
     made = record(model, evening)

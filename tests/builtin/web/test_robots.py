@@ -184,6 +184,7 @@ async def test_rules_behind_a_redirect_count() -> None:
             await site.refusal("/no", PageRefused)
 
 
+@pytest.mark.border
 async def test_a_robots_txt_that_does_not_come_is_not_waited_for_long() -> None:
     with trio.fail_after(30):
         async with open_site(rules("") | {"/robots.txt": NoAnswer()}) as site:
