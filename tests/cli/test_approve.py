@@ -70,25 +70,6 @@ def test_it_is_approved_from_outside_by_who_has_seen_it(
 
 
 @pytest.mark.border
-def test_a_tool_that_nobody_approved_is_not_shown(
-    tmp_path: Path, apart: dict[str, str]
-) -> None:
-    text = tmp_path / "description"
-    text.write_text("Tell a tale.")
-    command = ["python", str(MOODY), str(text)]
-    path = written(
-        tmp_path,
-        npcs=[{"name": "Bo", "tools": ["moody"]}],  # a group approves nothing
-        mcp={"servers": [{"name": "moody", "command": command}]},
-        calibration={"at_start": False},
-    )
-    shown = run("tools", path, env=apart).stdout
-    assert "hidden: moody.tell: it is not approved yet" in shown
-    (row,) = [line for line in shown.splitlines() if "mcp__moody__tell" in line]
-    assert row.split()[0] == "no"
-
-
-@pytest.mark.border
 def test_it_is_approved_at_the_table(changed: Path, apart: dict[str, str]) -> None:
     with terminal("play", changed, env=apart) as table:
         table.expect("held back: moody.tell")

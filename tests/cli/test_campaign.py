@@ -51,11 +51,3 @@ def test_the_game_of_the_sample_is_played_and_kept(tmp_path: Path) -> None:
     assert said[7].startswith("The Sunken Bell: 1 at the table, 1 in the story.")
     # The server said what its tools cost: they are called in FAST turns.
     assert evening.stdout.count("· fast · ") == 8
-
-
-@pytest.mark.border
-def test_the_sample_is_in_order(tmp_path: Path) -> None:
-    env = {"GLYPHOXA_CAMPAIGNS": str(tmp_path / "campaigns.db")}
-    checked = run("check", CONFIG, env=env)
-    assert (checked.returncode, checked.stderr) == (0, "")
-    assert checked.stdout.endswith(" 1 of 1 servers ready\n")

@@ -13,13 +13,6 @@ QUESTION = "Think carefully: what is your vision of the keep?"
 
 
 @pytest.mark.border
-def test_it_is_in_order() -> None:
-    checked = run("check", CASCADE)
-    assert checked.returncode == 0, checked.stdout
-    assert f"\n{CASCADE}: 1 NPCs, " in checked.stdout
-
-
-@pytest.mark.border
 def test_a_seer_opens_waits_aloud_and_answers() -> None:
     # G34, A18: quietly distinct from what she says
     played = run("play", CASCADE, lines=f"{QUESTION}\n")

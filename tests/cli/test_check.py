@@ -180,18 +180,6 @@ def test_two_tools_with_one_name_are_a_problem_that_names_both_and_the_way_out(
     assert (problems(checked.stdout), checked.returncode) == ([], 0)
 
 
-@pytest.mark.border
-def test_absent_servers_that_nobody_needs_are_no_problem(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        npcs=[{"name": "Bo", "tools": ["*.*", "dice"]}],
-        mcp={"servers": [seer("-", "exits")]},
-    )
-    checked = run("check", path)
-    assert checked.returncode == 0, checked.stdout
-    assert "warning: exits: exited with status 3" in checked.stdout
-
-
 def test_without_servers_their_tools_are_taken_on_trust(tmp_path: Path) -> None:
     path = written(
         tmp_path,

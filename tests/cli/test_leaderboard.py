@@ -69,20 +69,21 @@ def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.border
 def test_the_board_is_a_table_and_says_what_is_not_on_it(tmp_path: Path) -> None:
-    path = rivals(tmp_path)
+    path = written(tmp_path, tools={"dice.roll_table": {"category": "alone"}})
     done = run("leaderboard", path, "--calibrate")
     assert done.returncode == 0, done.stderr
     head = next(row for row in rows(done.stdout) if row[0] == "category")
     assert head[1:] == ["rank", "tool", "p50", "p99", "samples", "badge", "fits"]
     table = rows(done.stdout)
-    kind, rank, _, *_, badge, fits = next(row for row in table if row[0] == "dice")
-    assert (kind, rank, badge, fits) == ("dice", "1", "Lightning", "FAST compatible")
     alone = next(row for row in table if row[0] == "alone")
-    assert alone[1:3] == ["-", "alone.whisper"]
+    assert alone[1:3] == ["-", "dice.roll_table"]
+    kind, rank, _, *_, badge, fits = next(row for row in table if row[0] == "rules")
+    assert (kind, rank) == ("rules", "1")
+    assert badge in ("Lightning", "Fast", "Standard", "Slow")
+    assert fits.endswith(" compatible")
     (missing,) = [x for x in done.stdout.splitlines() if x.startswith("not measured: ")]
-    assert "elder.vanish" in missing  # it has side effects
+    assert "memory.remember" in missing  # it has side effects
 
 
 @pytest.mark.border
@@ -99,17 +100,6 @@ def test_without_any_figure_there_is_no_table(tmp_path: Path) -> None:
     done = run("leaderboard", written(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("not measured: dice.roll, ")
-
-
-@pytest.mark.border
-def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
-    lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[bold]\x1b[2J"])
-    path = written(tmp_path, npcs=[], mcp={"servers": [lewd]})
-    for verb in ("leaderboard", "telemetry"):
-        done = run(verb, path, "--calibrate")
-        assert done.returncode == 0, done.stderr
-        assert "lewd.[bold]" in done.stdout
-        assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_what_would_be_told_is_shown_and_not_sent(tmp_path: Path) -> None:

@@ -205,21 +205,6 @@ def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
         assert is_dead(pid)
 
 
-@pytest.mark.border
-def test_a_warning_comes_beside_the_talk_and_the_question_again(
-    tmp_path: Path,
-) -> None:
-    path = table_of(tmp_path, seer("-", "exits"))
-    with terminal("play", path) as table:
-        # Before the first question, if the machine is busy, and else after it.
-        table.expect("! exits: exited with status 3\n  the crystal is cracked\n")
-        table.expect(PROMPT)
-        table.type("roll 2d6\n")
-        table.expect("Bo [the] Barkeep: 2d6 comes to ")
-        table.type("/quit\n")
-        assert table.ends() == 0
-
-
 def _wait_until_ready(table: Any) -> None:
     """Ask for the servers until none is starting: the screen says when."""
     while True:

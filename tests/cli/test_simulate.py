@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .support import environment, run, seer, terminal, written
+from .support import environment, run, terminal, written
 
 
 @pytest.mark.border
@@ -41,16 +41,6 @@ def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     ended = run("simulate", str(file), "--turns", "3", "--tier-by", "p50")
     assert ended.returncode == 0, ended.stderr
     assert "far: cannot be started" in ended.stderr
-
-
-@pytest.mark.border
-def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
-    lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[bold]\x1b[2J"])
-    path = written(tmp_path, npcs=[{"name": "Bo"}], mcp={"servers": [lewd]})
-    ended = run("simulate", path, "--turns=3", "--tier-by=p50")
-    assert ended.returncode == 0, ended.stderr
-    assert "lewd.[bold]" in ended.stdout
-    assert "\x1b" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.long

@@ -125,32 +125,22 @@ def test_who_asks_for_turns_that_an_npc_never_has_is_told_so(tmp_path: Path) -> 
 
 
 @pytest.mark.border
+def test_a_tools_name_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:
+    name = "a_tool_whose_name_is_far_too_long_for_a_column_of_a_table"
+    path = written(tmp_path, tools={"dice.roll": {"expose_as": name}})
+    with terminal("tools", path, env={"COLUMNS": "40"}) as table:
+        table.expect(name)
+        assert table.ends() == 0
+    assert "…" not in table.screen
+
+
 @pytest.mark.parametrize("columns", ["40", "80", "400"])
-def test_a_tools_name_can_be_copied_whatever_the_width(
+def test_a_tools_name_is_whole_in_a_pipe_whatever_the_width(
     columns: str, tmp_path: Path
 ) -> None:
     name = "a_tool_whose_name_is_far_too_long_for_a_column_of_a_table"
-    path = written(tmp_path, mcp={"servers": [seer(tools={}, allow=["whisper"])]})
-    long = seer(tools={"whisper": {"expose_as": name}}, allow=["whisper"])
-    path = written(tmp_path, mcp={"servers": [long]})
-    with terminal("tools", path, env={"COLUMNS": columns}) as table:
-        table.expect("seer.whisper")
-        if columns == "400":
-            table.expect(name)
-        assert table.ends() == 0
-    assert "…" not in table.screen
+    path = written(tmp_path, tools={"dice.roll": {"expose_as": name}})
     assert name in run("tools", path, env={"COLUMNS": columns}).stdout
-
-
-@pytest.mark.border
-def test_names_of_servers_neither_steer_the_terminal_nor_the_table(
-    tmp_path: Path,
-) -> None:
-    path = written(tmp_path, mcp={"servers": [seer("-", "lewd")]})
-    shown = run("tools", path)
-    assert shown.returncode == 0
-    assert "\x1b" not in shown.stdout
-    assert "lewd.[bold][2J" in shown.stdout
 
 
 def test_an_unknown_npc_is_told_the_nearest(tmp_path: Path) -> None:

@@ -23,7 +23,11 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             }
         case "tools/list":
             tool = {"inputSchema": {"type": "object"}, "description": said("Shout.")}
-            hints = {"title": said("Shout"), "readOnlyHint": True}
+            hints = {
+                "title": said("Shout"),
+                "readOnlyHint": True,
+                "openWorldHint": False,
+            }
             return {
                 "tools": [
                     {**tool, "name": "shout", "annotations": hints},
