@@ -35,7 +35,7 @@ from glyphoxa_trio.aio.bridge import LoopBridge
 from glyphoxa_trio.aio.iterator_proxy import END, IteratorEnd, IteratorProxy
 from glyphoxa_trio.runtime import RuntimeClosed
 
-WAIT = 5.0  # seconds; no wait of a machine that works comes near it
+WAIT = 30.0  # seconds; no wait of a machine that works comes near it
 
 
 class Broken(Exception):

@@ -18,6 +18,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from glyphoxa_trio.certificates import trusted
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.mcp import (
@@ -57,6 +58,7 @@ SECRET = "a secret"
 
 @pytest.fixture
 def clock() -> MockClock:
+    trio.run(trusted)  # or a thread reads them while the clock sees nothing to do
     return MockClock(autojump_threshold=0.05)
 
 

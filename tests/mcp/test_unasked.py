@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import ServerSession, bounds, sdk
@@ -200,19 +201,27 @@ async def test_what_nobody_hears_never_reaches_the_sdk(
     assert len(validated) <= 5
 
 
-async def test_a_server_that_asks_without_end_is_answered_now_and_then() -> None:
+async def test_a_server_that_asks_without_end_is_answered_now_and_then(
+    mock_clock: MockClock,
+) -> None:
     def ask(number: int) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": number, "method": "roots/list"}
 
     stream = EventStreamReply([ask(number) for number in range(FLOOD)], "stay")
-    began = trio.current_time()
     async with opened(on("GET", stream)) as (server, session):
-        await trio.sleep(1)
+
+        def answers() -> int:
+            return sum("error" in request.message for request in server.http.requests)
+
+        # No time passes, so nothing is earned.
+        await server.http.wait(lambda: answers() >= 1)
         await session.call_tool("greet", {}, {})
-        answers = [r for r in server.http.requests if "error" in r.message]
-        passed = trio.current_time() - began
-    earned = bounds.LINES_AT_ONCE + bounds.LINES_A_SECOND * passed
-    assert 1 <= len(answers) <= 1 + earned / bounds.LINES_OF_A_REQUEST
+        await wait_all_tasks_blocked(0.05)
+        assert answers() <= 1 + bounds.LINES_AT_ONCE / bounds.LINES_OF_A_REQUEST
+        mock_clock.autojump_threshold = 0.05
+        await trio.sleep(1)
+        earned = bounds.LINES_AT_ONCE + bounds.LINES_A_SECOND
+        assert answers() <= 1 + earned / bounds.LINES_OF_A_REQUEST
 
 
 async def test_a_reply_may_have_words_before_it_of_which_nobody_hears(
@@ -315,8 +324,10 @@ async def test_an_answer_without_end_is_not_read_on_when_nobody_waits_for_it(
 
     endless = Pieces(pieces, {"Content-Type": kind}, pause=0.01)
     async with opened(on("tools/call", endless)) as (server, session):
-        with trio.move_on_after(0.2):
-            await session.call_tool("greet", {}, {})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.call_tool, "greet", {}, {})
+            await server.http.wait(lambda: "tools/call" in server.calls)
+            nursery.cancel_scope.cancel()
         await server.http.wait(lambda: server.http.hangups == 1)
         assert session.loss.why is None
 

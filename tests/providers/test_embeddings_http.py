@@ -16,6 +16,7 @@ from openai.types.embedding_create_params import EmbeddingCreateParams
 from pydantic import TypeAdapter
 
 import trio
+from trio.testing import MockClock
 
 from glyphoxa_trio.providers import embeddings_http
 from glyphoxa_trio.providers.embeddings import EmbeddingError, TextsRefused
@@ -178,15 +179,23 @@ async def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
             await embedder.embed(["a"])
 
 
-async def test_waiting_ends_and_leaving_hangs_up() -> None:
-    async with asked(NoAnswer(), timeout=0.1) as (server, embedder):
-        with pytest.raises(EmbeddingError, match=r"no embeddings after 0\.1 s"):
-            await embedder.embed(["a"])
+async def test_waiting_ends_and_leaving_hangs_up(mock_clock: MockClock) -> None:
+    async with asked(NoAnswer(), timeout=20) as (server, embedder):
+
+        async def wait() -> None:
+            with pytest.raises(EmbeddingError, match="no embeddings after 20 s"):
+                await embedder.embed(["a"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await server.wait(lambda: len(server.requests) == 1)
+            mock_clock.jump(20)
         await server.wait(lambda: server.hangups == 1)
-    async with asked(NoAnswer()) as (server, embedder):
-        with trio.move_on_after(0.1):
-            await embedder.embed(["a"])
-        await server.wait(lambda: server.hangups == 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(embedder.embed, ["a"])
+            await server.wait(lambda: len(server.requests) == 2)
+            nursery.cancel_scope.cancel()
+        await server.wait(lambda: server.hangups == 2)
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://u:p@x/v1", "http://x/v1?k=7"])

@@ -137,7 +137,7 @@ async def test_tools_change_for_the_next_response_or_for_one_only(
 
 async def test_a_script_cannot_call_what_was_not_declared() -> None:
     with pytest.RaisesGroup(ValueError, flatten_subgroups=True):
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with open_realtime_server(
                 [SpokenCallTools([("search", {})])], in_memory=True
             ) as server:
