@@ -144,6 +144,7 @@ def test_an_answer_shows_what_is_missing() -> None:
     assert judged(*["Heard 1."] * 41, f"Heard {full}.", kept={1}).lost == {}
 
 
+@pytest.mark.long
 @pytest.mark.border
 async def test_a_second_writer_is_seen(tmp_path: Path) -> None:
     with postgres.the_server() as server, server.database() as address:

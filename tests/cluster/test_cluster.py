@@ -176,6 +176,7 @@ async def test_the_end_of_a_turn_tells_if_it_is_written(
             assert isinstance((await turn.finish()).kept, bool)
 
 
+@pytest.mark.long
 async def test_whoever_has_no_session_says_who_has_it(
     bus: RealServer, database: str
 ) -> None:
@@ -208,6 +209,7 @@ async def test_a_turn_is_interrupted_from_afar(bus: RealServer, database: str) -
         assert "Well." in (await said(runtime, "what did you say")).text
 
 
+@pytest.mark.long
 async def test_a_time_is_over_at_the_worker_as_well(
     bus: RealServer, database: str
 ) -> None:
@@ -240,6 +242,7 @@ async def test_a_client_that_reads_slowly_slows_nobody_down(
         assert rest[-1].text == "".join(x.text for x in deltas).strip()
 
 
+@pytest.mark.long
 async def test_a_worker_without_room_and_a_client_without_workers(
     bus: RealServer, database: str
 ) -> None:
@@ -346,6 +349,7 @@ async def test_without_a_bus_no_caller_waits_for_ever(database: str) -> None:
             assert "hail" in (await said(runtime, "and now")).text
 
 
+@pytest.mark.long
 async def test_words_that_no_message_can_have_end_one_turn_and_no_worker(
     bus: RealServer, database: str
 ) -> None:

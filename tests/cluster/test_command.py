@@ -68,6 +68,7 @@ def a_worker(
             process.kill()
 
 
+@pytest.mark.long
 def test_a_conversation_goes_on_when_its_worker_is_killed(config: Path) -> None:
     with a_server() as bus, ExitStack() as stack:
 
@@ -334,6 +335,7 @@ def test_what_is_to_be_installed_is_said(
     assert told.startswith("glyphoxa: glyphoxa cluster needs the extra `cluster`: pip")
 
 
+@pytest.mark.long
 def test_a_worker_says_where_audio_is(config: Path) -> None:
     with a_server() as bus, a_worker(config, bus, "--media", "127.0.0.1:0") as process:
         assert process.stderr is not None

@@ -302,6 +302,7 @@ async def test_a_tool_is_shown_by_what_another_worker_has_measured(
         assert (await first.host.report())["shop.look"].samples == 8
 
 
+@pytest.mark.long
 async def test_a_slow_tool_of_another_worker_is_not_shown_in_fast_turns(
     bus: RealServer, tmp_path: Path
 ) -> None:
@@ -416,6 +417,7 @@ async def test_a_flood_is_bounded_and_others_are_heard(
         await until(lambda: cached(runtime) == 0)
 
 
+@pytest.mark.long
 @pytest.mark.border
 async def test_what_is_cached_is_dropped_after_a_break_of_the_connection(
     tmp_path: Path,

@@ -230,6 +230,7 @@ async def test_a_token_is_for_one_npc_of_one_session(
                 assert (await heard(player, "hail"))[1]
 
 
+@pytest.mark.long
 async def test_other_tokens_are_refused_with_a_reason(
     bus: RealServer, database: str
 ) -> None:
@@ -315,6 +316,7 @@ async def test_a_worker_that_lost_the_session_closes_its_audio(
             assert (code, "not here any more" in why) == (4001, True)
 
 
+@pytest.mark.long
 async def test_an_open_connection_keeps_its_session(
     bus: RealServer, database: str
 ) -> None:
@@ -329,6 +331,7 @@ async def test_an_open_connection_keeps_its_session(
                 await until(lambda: one.sessions == 0)
 
 
+@pytest.mark.long
 async def test_a_session_that_ends_ends_its_audio(
     bus: RealServer, database: str
 ) -> None:
@@ -342,6 +345,7 @@ async def test_a_session_that_ends_ends_its_audio(
             await until(lambda: one.sessions == 0)
 
 
+@pytest.mark.long
 async def test_whoever_serves_no_audio_says_so(bus: RealServer, database: str) -> None:
     async with open_realtime_server(answers) as model:
         async with worker(bus, database, model.base_url, media=False):
@@ -353,6 +357,7 @@ async def test_whoever_serves_no_audio_says_so(bus: RealServer, database: str) -
                 await far.npc("Mute").media()
 
 
+@pytest.mark.long
 async def test_turns_there_count_for_the_quota(bus: RealServer, database: str) -> None:
     quotas = {"": TenantQuota(turns_per_second=0.01)}
     async with open_realtime_server(answers) as model:
@@ -366,6 +371,7 @@ async def test_turns_there_count_for_the_quota(bus: RealServer, database: str) -
                     assert no.value.code == "too_many"
 
 
+@pytest.mark.long
 async def test_a_token_may_be_for_one_name(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:
@@ -411,6 +417,7 @@ async def test_a_client_of_the_gateway_is_told_where_audio_is(
                         await player.request("media", npc="Mute")
 
 
+@pytest.mark.long
 async def test_audio_is_served_by_tls(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ async def test_turns_are_watched_wherever_they_run(
             assert "TextDelta" not in told
 
 
+@pytest.mark.long
 async def test_the_last_turns_of_all_workers_are_one_list(
     bus: RealServer, database: str
 ) -> None:
@@ -198,6 +199,7 @@ async def test_tools_and_servers_are_those_of_a_worker(
             assert f"there is {one.name}" in gone.json()["error"]
 
 
+@pytest.mark.long
 async def test_a_worker_answers_a_few_looks_at_a_time_and_only_pages_that_read(
     bus: RealServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ async def test_a_worker_answers_a_few_looks_at_a_time_and_only_pages_that_read(
         assert (shown.status, shown.body["code"]) == (503, "busy")
 
 
+@pytest.mark.long
 async def test_what_cannot_be_done_here_says_where(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:
@@ -247,6 +250,7 @@ async def test_what_cannot_be_done_here_says_where(
             assert (refused["type"], refused["code"]) == ("error", "forbidden")
 
 
+@pytest.mark.long
 async def test_a_gateway_that_may_give_no_orders_says_so(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +286,7 @@ async def test_a_gateway_that_may_give_no_orders_says_so(
                 assert accepted["type"] == "accepted"
 
 
+@pytest.mark.long
 async def test_a_watch_that_is_not_renewed_ends_and_gaps_are_told(
     bus: RealServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

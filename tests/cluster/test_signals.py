@@ -216,6 +216,7 @@ async def test_a_worker_is_ready_until_it_drains_or_has_no_bus(database: str) ->
                 assert (await http.get(f"{url}/ws")).status_code == 404
 
 
+@pytest.mark.long
 async def test_a_gateway_shows_its_own(
     bus: RealServer, database: str, tmp_path: Path
 ) -> None:

@@ -320,7 +320,10 @@ async def a_worker(
     ("quota", "why"),
     [
         (TenantQuota(tokens_per_day=40), "40 tokens in this day"),
-        (TenantQuota(cost_per_hour=4.0), "a cost of 4 in this hour"),
+        pytest.param(
+            *(TenantQuota(cost_per_hour=4.0), "a cost of 4 in this hour"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 async def test_a_tenant_spends_its_quota_at_all_workers(

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from glyphoxa_trio import open_runtime
-from glyphoxa_trio.cluster import serve
+from glyphoxa_trio.cluster import ownership, serve
 from glyphoxa_trio.memory.postgres import open_postgres
 from glyphoxa_trio.nats import open_nats
 from glyphoxa_trio.providers.llm import LLMRequest
@@ -24,6 +24,7 @@ from glyphoxa_trio.tools.definition import Tool
 from ..npc.support import ScriptedLLM, call
 from ..runtime.test_snapshots import with_room
 from ..runtime.test_turn_keeper import silent
+from .conftest import STILL
 
 
 def think(request: LLMRequest) -> list[Any]:
@@ -55,6 +56,7 @@ def ledger_of(path: Path) -> Tool:
 
 
 async def main(nats_url: str, database: str, ledger: str) -> None:
+    ownership.STILL = STILL  # type: ignore[misc]
     async with (
         open_postgres(database) as store,
         open_runtime(

@@ -55,7 +55,13 @@ SSE = {"content-type": "text/event-stream"}
 HI = b"""data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
 
 """
-KINDS = ("flood", "unbroken", "chunks", "thoughts", "arguments", "comments", "drip")
+KINDS = (
+    *("flood", "drip", "arguments"),
+    *(
+        pytest.param(kind, marks=pytest.mark.long)
+        for kind in ("unbroken", "chunks", "thoughts", "comments")
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +100,16 @@ async def test_a_model_without_an_end_ends_with_its_time(
     assert failed.kind in (ErrorKind.TURN, ErrorKind.MALFORMED)  # too many arguments
 
 
-@pytest.mark.parametrize("kind", ["flood", "unbroken", "chunks", "drip"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("flood", "drip"),
+        *(
+            pytest.param(kind, marks=pytest.mark.long)
+            for kind in ("unbroken", "chunks")
+        ),
+    ],
+)
 async def test_an_answer_has_a_longest_length(kind: str, torrent: str) -> None:
     turn = TurnConfig(max_answer=300)
     config = Config(llm=model(torrent, kind), npcs=npcs(1), turn=turn)
@@ -252,7 +267,9 @@ async def test_a_long_wait_is_not() -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("fallback", [False, True])
+@pytest.mark.parametrize(
+    "fallback", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 async def test_an_answer_in_one_piece_has_the_time_of_a_whole_answer(
     fallback: bool,
 ) -> None:

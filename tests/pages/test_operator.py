@@ -63,7 +63,6 @@ def ready(table: Table) -> None:
     until(lambda: "no approver" in tools(table))
 
 
-@pytest.mark.border
 def test_a_turn_is_seen_while_it_runs_and_afterwards(table: Table, page: Page) -> None:
     opened(page, table)
     before = len(rows(page))
@@ -88,7 +87,7 @@ def test_a_turn_is_seen_while_it_runs_and_afterwards(table: Table, page: Page) -
     expect(page.get_by_text("a long story")).to_have_count(0)
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_a_cut_tool_is_seen_at_the_ceiling(
     table: Table, page: Page, pictures: Path | None
 ) -> None:
@@ -120,7 +119,6 @@ def test_a_cut_tool_is_seen_at_the_ceiling(
     assert [json.loads(x)["event"] for x in lines][-1] in ("TurnDone", "TurnKept")
 
 
-@pytest.mark.border
 def test_a_call_that_is_denied_is_not_run(table: Table, page: Page) -> None:
     opened(page, table)
     log_in(page, table)
@@ -132,13 +130,11 @@ def test_a_call_that_is_denied_is_not_run(table: Table, page: Page) -> None:
     expect(row).to_contain_text("oracle.curse denied")
 
 
-@pytest.mark.border
 def test_without_a_game_master_no_tool_that_needs_one_is_shown(table: Table) -> None:
     # Whoever watched has left; the answer comes at once and not after 30 s.
     until(lambda: "I know no curse" in ask(table, "use curse {}", session="alone"))
 
 
-@pytest.mark.border
 def test_a_server_is_added_gets_tiers_dies_and_comes_back(  # A52
     table: Table, page: Page
 ) -> None:
@@ -183,7 +179,7 @@ def test_a_server_is_added_gets_tiers_dies_and_comes_back(  # A52
     assert json.loads(table.shared.read_text())["mcpServers"].keys() == SERVERS.keys()
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_an_edit_that_another_overtook_is_refused_and_keeps_what_was_typed(
     table: Table, page: Page
 ) -> None:
@@ -206,7 +202,6 @@ def test_an_edit_that_another_overtook_is_refused_and_keeps_what_was_typed(
     assert table.shared.read_text() == before.replace("{", "{ ", 1)
 
 
-@pytest.mark.border
 def test_a_bad_entry_and_a_bad_token_are_told_in_words(
     table: Table, page: Page
 ) -> None:
@@ -230,7 +225,6 @@ def test_a_bad_entry_and_a_bad_token_are_told_in_words(
     expect(page.get_by_text("anybody")).to_be_visible()
 
 
-@pytest.mark.border
 def test_all_is_done_by_keyboard(table: Table, page: Page) -> None:
     ask(table, "Hail")
     page.goto(f"{table.url}/operator")
@@ -294,7 +288,7 @@ def test_foreign_text_stays_text(table: Table, page: Page) -> None:
     assert page.locator("main img, main script").count() == 0
 
 
-@pytest.mark.border
+@pytest.mark.long
 def test_the_connection_is_opened_again(table: Table, page: Page) -> None:
     opened(page, table)
     page.context.set_offline(True)

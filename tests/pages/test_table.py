@@ -108,6 +108,7 @@ def test_what_is_sent_while_an_npc_speaks_interrupts_it(
     expect(page.locator("#talk li")).to_have_count(4)
 
 
+@pytest.mark.long
 def test_everybody_means_who_is_named(table: Table, page: Page) -> None:
     sit_down(page, table.url, table="names")
     expect(say(page, "Ann, hello!", to="Everybody")).to_contain_text("Ann")
@@ -122,6 +123,7 @@ def test_tools_are_chips(table: Table, page: Page) -> None:
     expect(answer).to_contain_text("It told me this")
 
 
+@pytest.mark.long
 def test_what_is_said_stays_text(table: Table, page: Page) -> None:
     sit_down(page, table.url, name="<b>Eve</b>", table="<b>evil</b>")
     title = page.title()
@@ -184,6 +186,7 @@ def test_a_game_master_sees_others_and_approves_a_tool(
     expect(other.locator("#directing")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_game_master_directs(
     table: Table, page: Page, other: Page, pictures: Path | None
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_player_who_speaks_interrupts_what_is_heard(
         page.keyboard.press("Escape")
 
 
+@pytest.mark.long
 def test_what_is_written_is_answered_aloud_until_it_is_stopped(
     table: Table, tmp_path: Path
 ) -> None:

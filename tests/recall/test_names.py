@@ -306,4 +306,4 @@ def test_the_cost_grows_with_the_text_and_not_with_the_names() -> None:
             took.append(lines_of(lambda text=text: index.find(text, GAME_MASTER)))
         return sorted(took)[50]
 
-    assert cost(THOUSAND) < 10 * cost(INDEX)
+    assert cost(THOUSAND) < 2 * cost(INDEX)

@@ -280,7 +280,13 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
 
 
 @pytest.mark.usefixtures("apart")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if number % 4 == 0 else pytest.mark.long)
+        for number, name in enumerate(CASES)
+    ],
+)
 async def test_what_is_out_of_reach_is_shown_when_its_remedies_are_followed(
     name: str, tmp_path: Path
 ) -> None:

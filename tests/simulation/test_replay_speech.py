@@ -178,6 +178,7 @@ async def evening(runtime: Runtime) -> None:
     await said(runtime, "Are you there? Look!")
 
 
+@pytest.mark.alone
 @pytest.mark.border
 @VENDORS
 def test_a_spoken_conversation_is_played_again_to_the_byte(model: str) -> None:
@@ -202,6 +203,8 @@ def changed(made: Recorded, kind: str, **fields: Any) -> bytes:
     return b"".join(json.dumps(x).encode() + b"\n" for x in lines)
 
 
+@pytest.mark.border
+@pytest.mark.alone
 def test_what_no_socket_says_is_refused_with_its_line() -> None:
     made = record(GEMINI, lambda runtime: _one(runtime))
     assert recorded(changed(made, "speech", event="Ready")).of("speech")
@@ -233,6 +236,8 @@ async def _one(runtime: Runtime) -> None:
     await said(runtime, "Hello.")
 
 
+@pytest.mark.border
+@pytest.mark.alone
 @VENDORS
 def test_under_another_rule_the_model_says_the_same(model: str) -> None:
     made = record(model, _asks)
