@@ -67,25 +67,19 @@ def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
         table.expect(PROMPT)
         table.type("/quit\n")
         assert table.ends() == 0
-    with terminal("play", path, env=apart) as table:
-        table.expect(PROMPT)
-        assert "approve them?" not in table.screen
-        table.type("/quit\n")
-        assert table.ends() == 0
+    assert HIDDEN not in run("play", path, env=apart).stdout  # none is left
 
 
 @pytest.mark.border
 def test_nobody_is_asked_about_what_is_approved(  # N29
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
+    assert HIDDEN in run("play", table_of(tmp_path, "seer"), env=apart).stdout
     named = table_of(tmp_path, "seer.whisper", "mcp__seer__ponder", "dice")
-    with terminal("play", named, env=apart) as table:
-        table.expect(PROMPT)
-        assert "approve them?" not in table.screen
+    assert HIDDEN not in run("play", named, env=apart).stdout
     for trust in ({"mode": "full"}, {"allow_tools": ["seer.*"]}):
-        with terminal("play", table_of(tmp_path, "seer", trust=trust)) as table:
-            table.expect(PROMPT)
-            assert "approve them?" not in table.screen
+        path = table_of(tmp_path, "seer", trust=trust)
+        assert HIDDEN not in run("play", path, env=apart).stdout
 
 
 @pytest.mark.border

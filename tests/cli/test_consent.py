@@ -96,23 +96,16 @@ def test_what_was_agreed_to_is_not_asked_again_until_it_changes(
         # Other programs' keys are nothing that starts anything.
         servers["other"] |= {"autoApprove": ["whisper"], "icon": "x"}
         project(tmp_path, servers)
-        with terminal("play", path) as table:
-            table.expect(PROMPT)
-            assert "start them?" not in table.screen
-            told.expect("started")  # without waiting for the prompt
-            table.type("/quit\n")
-            assert table.ends() == 0
+        assert "left out" not in run("check", path).stdout
+        told.expect("started")
         told.expect("stdin closed")
         servers["seer"]["args"] = [*servers["seer"]["args"], "stubborn"]
         project(tmp_path, servers)
-        with terminal("play", path) as table:
-            table.expect("1  seer (changed): python")
-            table.expect(QUESTION)
-            assert "  other" not in table.screen
-            table.type("\n")
-            table.expect(PROMPT)
-            table.type("/quit\n")
-            assert table.ends() == 0
+        shown = run("mcp", "trust", "--config", path).stdout
+        assert shown.startswith("  1  seer (changed): python")
+        assert "  other" not in shown
+        left_out = f"'seer' is left out: {UNSEEN}"
+        assert left_out in run("ask", path, "Bo", "hello").stderr
         assert told.silent()
         # Elsewhere the same file is another one.
         elsewhere = tmp_path / "elsewhere"

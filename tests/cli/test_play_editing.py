@@ -77,18 +77,14 @@ def test_what_was_typed_comes_back_also_in_the_next_run(tmp_path: Path) -> None:
 
 @pytest.mark.border
 @pytest.mark.parametrize(
-    ("words", "env", "mcp"),
-    [
-        (("--no-history",), {}, {}),
-        ((), {"GLYPHOXA_HISTORY": "0"}, {}),
-        ((), {}, {"remember": False}),
-    ],
-    ids=["flag", "variable", "setting"],
+    ("env", "mcp"),
+    [({"GLYPHOXA_HISTORY": "0"}, {}), ({}, {"remember": False})],
+    ids=["variable", "setting"],
 )
 def test_nothing_is_kept_if_that_is_wanted(
-    tmp_path: Path, words: tuple[str, ...], env: dict[str, str], mcp: dict[str, Any]
+    tmp_path: Path, env: dict[str, str], mcp: dict[str, Any]
 ) -> None:
-    with terminal("play", tavern(tmp_path, **mcp), *words, env=env) as table:
+    with terminal("play", tavern(tmp_path, **mcp), env=env) as table:
         table.expect(PROMPT)
         table.type("/npc\n")
         table.expect("→ Old Fenn")

@@ -8,13 +8,10 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Generator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import trio
 
 from glyphoxa_trio.testing.model_server import Fail, SayText, open_model_server
 
@@ -22,6 +19,7 @@ from .support import (
     COMMAND,
     LIMIT,
     Terminal,
+    beside,
     environment,
     run,
     seer,
@@ -110,23 +108,6 @@ def test_a_table_tells_how_its_servers_and_npcs_are(
     assert nobody.stderr == "nothing of this user's is running that can be asked\n"
     # Whoever leaves takes the socket along.
     assert list(Path(apart["TMPDIR"]).rglob("*.sock")) == []
-
-
-@pytest.mark.border
-def test_a_server_that_failed_is_shown_with_its_reason(
-    tmp_path: Path, apart: dict[str, str]
-) -> None:
-    exits = seer("-", "exits", restart={"enabled": False})
-    with terminal("play", table_of(tmp_path, exits), env=apart) as table:
-        table.expect("! exits: has failed, and is not retried")
-        table.expect(PROMPT)
-        (row,) = status(apart)["servers"]
-        assert (row["state"], row["pid"]) == ("failed", None)
-        assert row["last_error"].startswith("exited with status 3")
-        shown = run("status", env=apart).stdout
-        assert re.search(r"\n  exits \(stdio\): failed for [\d a-z]+\n", shown)
-        assert "\n    last error: exited with status 3" in shown
-        assert "\n  warning: exits: exited with status 3\n" in shown
 
 
 @pytest.mark.border
@@ -232,6 +213,13 @@ def test_the_servers_at_the_table_have_the_layout_of_the_design(
             "  remote-api (2 tools): whisper, ponder",
             "  exits (failed): exited with status 3",
         ]
+        (row,) = (x for x in status(apart)["servers"] if x["name"] == "exits")
+        assert (row["state"], row["pid"]) == ("failed", None)
+        assert row["last_error"].startswith("exited with status 3")
+        told = run("status", env=apart).stdout
+        assert re.search(r"\n  exits \(stdio\): failed for [\d a-z]+\n", told)
+        assert "\n    last error: exited with status 3" in told
+        assert "\n  warning: exits: exited with status 3\n" in told
         table.type("/mcp exits\n")
         table.expect("exits (stdio): failed for ")
         table.expect("last error: exited with status 3")
@@ -258,13 +246,13 @@ def test_a_table_is_played_at_also_where_no_socket_can_be_made(
 
 
 @pytest.mark.border
-async def test_what_models_did_and_cost_is_told(
+def test_what_models_did_and_cost_is_told(
     tmp_path: Path, apart: dict[str, str]
 ) -> None:
     """Played with a model that is down, and another in its place that has a price."""
-    async with (
-        open_model_server([Fail(529)]) as down,
-        open_model_server([SayText("Well met.")]) as up,
+    with (
+        beside(open_model_server([Fail(529)])) as down,
+        beside(open_model_server([SayText("Well met.")])) as up,
     ):
         path = written(
             tmp_path,
@@ -283,28 +271,27 @@ async def test_what_models_did_and_cost_is_told(
             },
             cost={"prices": {"second": {"output": 1_000_000}}, "per_npc": 2},
         )
-        with trio.fail_after(LIMIT):
-            async with trio.open_nursery() as nursery:
-                process: trio.Process = await nursery.start(
-                    partial(
-                        trio.run_process,
-                        [str(COMMAND), "play", str(path)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        env=environment(**apart),
-                    )
-                )
-                assert process.stdin is not None
-                assert process.stdout is not None
-                await process.stdin.send_all(b"hello\nand now?\n")
-                out = b""
-                while b"Not now." not in out:
-                    out += await process.stdout.receive_some() or b"Not now."
-                shown = await trio.to_thread.run_sync(
-                    lambda: run("status", env=apart).stdout
-                )
-                await process.stdin.aclose()
-    text = out.decode()
+        with subprocess.Popen(
+            [COMMAND, "play", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(**apart),
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write("hello\nand now?\n")
+                process.stdin.flush()
+                text = ""
+                while "Not now." not in text:
+                    text += (line := process.stdout.readline())
+                    assert line, text  # it has not ended
+                shown = run("status", env=apart).stdout
+                process.stdin.close()
+                assert process.wait(LIMIT) == 0
+            finally:
+                process.kill()
     assert "· second answers: overloaded: HTTP 529: scripted failure\n" in text
     assert "Bo: Well met.\n" in text
     assert "turns are turned away" in text

@@ -30,7 +30,11 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             }
             return {
                 "tools": [
-                    {**tool, "name": "shout", "annotations": hints},
+                    {
+                        **tool,
+                        "name": "shout",
+                        "annotations": {**hints, "title": said("!")},
+                    },
                     {**tool, "name": said("yell")},
                 ]
             }
