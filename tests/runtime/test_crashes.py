@@ -201,7 +201,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
         ]
         for ref in refs:
             with pytest.raises(MessageNotUnderstood, match="Nonsense is a message for"):
-                await ref.ask(Nonsense(), within=1)
+                await ref.ask(Nonsense(), within=30)
         await wait_all_tasks_blocked()
         assert not ends
         assert not runtime.warnings
@@ -219,8 +219,8 @@ async def test_a_connection_refuses_what_it_does_not_know() -> None:
             report=lambda _: None,
         )
         with pytest.raises(MessageNotUnderstood):
-            await ref.ask(Nonsense(), within=1)
-        assert await ref.stop(within=2)
+            await ref.ask(Nonsense(), within=30)
+        assert await ref.stop(within=30)
 
 
 async def test_a_scene_that_crashes_keeps_who_is_muted(

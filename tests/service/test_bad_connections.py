@@ -276,4 +276,5 @@ async def test_five_hundred_bad_connections_leave_nothing_behind() -> None:
             lambda: trio.lowlevel.current_statistics().tasks_living <= tasks + 2
         )
         gc.collect()
-        assert len(os.listdir("/proc/self/fd")) <= files + 2
+        # A thread may still close one.
+        await until(lambda: len(os.listdir("/proc/self/fd")) <= files + 2)

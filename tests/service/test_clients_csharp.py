@@ -180,10 +180,11 @@ async def test_a_program_hears_and_is_heard(speak: list[str]) -> None:
     assert [x.end for x in ended] == [TurnEnd.COMPLETED] * 3
 
 
+@pytest.mark.alone
 async def test_a_program_shows_that_it_lives_until_the_service_stops(
     speak: list[str],
 ) -> None:
-    limits = ServiceLimits(heartbeat=0.6)
+    limits = ServiceLimits(heartbeat=1.5)
     words: list[str] = []
     async with trio.open_nursery() as nursery:
         async with serving(answer, limits=limits) as served:
