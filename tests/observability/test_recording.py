@@ -61,7 +61,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 from tests.npc.support import ScriptedLLM
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 # The clock.
 

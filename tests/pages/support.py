@@ -23,7 +23,7 @@ from ..cli.support import Terminal, terminal
 HERE = Path(__file__).parent
 MIND, ORACLE = HERE / "mind.py", HERE / "oracle.py"
 AXE = HERE.parent / "peers" / "node_modules" / "axe-core" / "axe.min.js"
-LIMIT = 20.0
+LIMIT = 60.0
 SERVERS = {
     "time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]},
     "oracle": {"command": sys.executable, "args": [str(ORACLE)]},

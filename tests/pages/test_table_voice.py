@@ -46,7 +46,11 @@ METER = """
     };
 """
 
-pytestmark = [pytest.mark.border, pytest.mark.usefixtures("espeak")]
+pytestmark = [
+    pytest.mark.border,
+    pytest.mark.alone,
+    pytest.mark.usefixtures("espeak"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from aiohttp import WSMsgType, web
 
 BOT, GUILD, MASTERS = 100, 200, 201
 LONGEST = 2000
-LIMIT = 20.0
+LIMIT = 60.0
 _ids = count(1_000_000)
 
 

@@ -443,7 +443,13 @@ def test_two_replays_are_the_same_whatever_the_hash_seed_and_the_order_of_tasks(
     assert outputs == {replay(read(data)).as_bytes()}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(4),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 12)),
+    ],
+)
 def test_a_run_that_was_killed_is_replayed_as_far_as_it_was_written(seed: int) -> None:
     data = random_session(seed)
     lines = data.splitlines(keepends=True)
@@ -877,6 +883,7 @@ def test_a_persons_word_for_a_tool_is_given_as_it_was() -> None:  # D13a
     assert ends == [(1, "denied"), (2, "ok")]
 
 
+@pytest.mark.alone
 @pytest.mark.border
 def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
     # On the real clock, so that there can be threads.

@@ -346,7 +346,13 @@ def random_spoken(seed: int) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(8),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 30)),
+    ],
+)
 def test_whatever_happens_in_speech_is_replayed_to_the_byte(seed: int) -> None:
     made = recorded(random_spoken(seed))
     first = replay(made)
