@@ -145,7 +145,7 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("command", SHAPES.keys() - {"mcp test"})
+@pytest.mark.parametrize("command", [x for x in SHAPES if x != "mcp test"])
 def test_the_output_parses_and_has_the_keys_that_help_names(
     command: str, path: Path
 ) -> None:
