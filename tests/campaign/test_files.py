@@ -249,6 +249,7 @@ async def test_several_programs_count_together_and_start_one_session_at_a_time(
         assert {one["status"] for one in sessions} == {"ENDED"}
 
 
+@pytest.mark.long
 @pytest.mark.border
 def test_who_dies_at_any_call_of_the_disk_loses_nothing_that_was_acknowledged(
     tmp_path: Path,

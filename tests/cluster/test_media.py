@@ -263,6 +263,7 @@ async def moved(far: RemoteRuntime, old: tuple[str, int]) -> tuple[str, int]:
     return now
 
 
+@pytest.mark.long
 async def test_a_token_ends_with_its_epoch(bus: RealServer, database: str) -> None:
     async with open_realtime_server(answers) as model:
         async with (
@@ -438,6 +439,7 @@ async def test_audio_is_served_by_tls(
                     assert (await heard(player, "hail"))[1]
 
 
+@pytest.mark.long
 async def test_a_page_of_another_origin_needs_to_be_named(
     bus: RealServer, database: str
 ) -> None:

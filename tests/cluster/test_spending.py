@@ -320,10 +320,7 @@ async def a_worker(
     ("quota", "why"),
     [
         (TenantQuota(tokens_per_day=40), "40 tokens in this day"),
-        pytest.param(
-            *(TenantQuota(cost_per_hour=4.0), "a cost of 4 in this hour"),
-            marks=pytest.mark.long,
-        ),
+        (TenantQuota(cost_per_hour=4.0), "a cost of 4 in this hour"),
     ],
 )
 async def test_a_tenant_spends_its_quota_at_all_workers(

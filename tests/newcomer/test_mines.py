@@ -63,7 +63,7 @@ class Flow:
     long: bool = False  # takes the way of another one, so not in CI
     refused: bool = False  # the command says no to it
     few: bool = False  # it takes long with hundreds of tools, and learns no more
-    quick: bool = False  # stands for the others in `make test`
+    quick: bool = False  # stands for the others in `make border`
 
 
 FLOWS: Final = {
@@ -80,7 +80,6 @@ FLOWS: Final = {
     "ask": Flow([["ask", "{table}", "Glo", "Good evening."]], long=True),
     "ask for every event, in a deep turn": Flow(
         [["ask", "{table}", "Nam", "Good evening.", "--json", "--tier", "deep"]],
-        quick=True,
     ),
     "tools": Flow(
         [["tools", "{table}"], ["tools", "{table}", "--npc", "Nam", "--tier", "fast"]]
@@ -204,7 +203,7 @@ async def test_what_may_be_called_unasked_is_measured_at_the_start(
     field = Field(tmp_path, "full")
     async with at_the_field(field):
         for server in ("globs", "named"):
-            await until(partial(field.was_measured, server), within=20)
+            await until(partial(field.was_measured, server), within=60)
         await trio.sleep(0.2)
     assert field.called("nobody") == []
     field.judge()
@@ -252,6 +251,7 @@ async def test_servers_that_are_killed_and_come_back_are_not_walked_over(
     field.judge()
 
 
+@pytest.mark.long
 async def test_another_configuration_while_it_runs_steps_on_nothing(
     tmp_path: Path,
 ) -> None:

@@ -329,7 +329,9 @@ def test_a_keyboard_is_enough(table: Table, page: Page) -> None:
     expect(page.get_by_label("What you say")).to_be_focused()
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize(
+    "colours", ["light", pytest.param("dark", marks=pytest.mark.long)]
+)
 def test_it_is_readable_on_a_phone_and_by_axe(
     table: Table, page: Page, colours: Any, pictures: Path | None
 ) -> None:

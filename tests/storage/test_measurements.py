@@ -305,6 +305,7 @@ def child(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.border
 def test_who_dies_at_any_call_of_the_disk_loses_no_more_than_the_batch_on_its_way(
     tmp_path: Path,
