@@ -12,34 +12,33 @@ from functools import partial
 import pytest
 
 import trio
+from trio.testing import MockClock
 
 from glyphoxa_trio import Outcome, Tier
 from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
 from ..support import gone
-from .support import ENDS, FAST, LIMIT, ONCE, READY, RESTARTING, beside, restarts
+from .support import FAST, LIMIT, ONCE, PATIENCE, READY, RESTARTING, beside, restarts
 
 pytestmark = pytest.mark.border
 
 # ----------------------------------------------------------- will not go
 
 
-async def test_a_server_that_ignores_goodbye_and_sigterm_is_killed_in_time() -> None:
-    # A43: the best of three, since this machine has other work as well
-    took: list[float] = []
-    for _ in range(3):
-        began = 0.0
-        async with beside("ignores_goodbye") as table:
-            pid = table.pid
-            assert (await table.call("echo")).ok
-            began = trio.current_time()
-        took.append(trio.current_time() - began)
-        await gone(pid)
-    assert min(took) <= ENDS
+async def test_a_server_that_ignores_goodbye_and_sigterm_is_killed_in_time(
+    mock_clock: MockClock,
+) -> None:
+    # A43
+    async with beside("ignores_goodbye") as table:
+        pid = table.pid
+        assert (await table.call("echo")).ok
+    await gone(pid)
 
 
-async def test_eight_servers_that_resist_end_together() -> None:
+async def test_eight_servers_that_resist_end_together(
+    mock_clock: MockClock,
+) -> None:
     # A43, N22
     others = tuple(
         hostile.server("ignores_goodbye", name=f"other_{number}") for number in range(4)
@@ -52,20 +51,24 @@ async def test_eight_servers_that_resist_end_together() -> None:
         assert {row.state for row in rows} == {READY}
 
 
-async def test_a_server_stopped_in_a_call_times_out_and_is_killed_at_the_end() -> None:
-    async with beside("stops_itself", when="call", timeout=0.2) as table:
+async def test_a_server_stopped_in_a_call_times_out_and_is_killed_at_the_end(
+    mock_clock: MockClock,
+) -> None:
+    async with beside("stops_itself", when="call", timeout=PATIENCE) as table:
         pid = table.pid
-        outcome = await table.call("bad")
+        outcome = await table.in_vain("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
-        outcome = await table.call("echo", Tier.FAST)
+        outcome = await table.in_vain("echo", Tier.FAST)
         assert outcome.status is Status.TIMEOUT
         assert table.row().state is READY  # nobody can tell it from a slow one
     await gone(pid)
 
 
-async def test_a_server_that_is_continued_answers_again() -> None:
-    async with beside("stops_itself", when="call", timeout=0.5) as table:
-        assert (await table.call("bad")).status is Status.TIMEOUT
+async def test_a_server_that_is_continued_answers_again(
+    mock_clock: MockClock,
+) -> None:
+    async with beside("stops_itself", when="call", timeout=PATIENCE) as table:
+        assert (await table.in_vain("bad")).status is Status.TIMEOUT
         os.kill(table.pid, signal.SIGCONT)
         assert (await table.call("echo", say="hi")).data == {"say": "hi"}
 
@@ -192,23 +195,22 @@ async def test_a_server_that_dies_of_everything_is_failed_and_says_so() -> None:
             await table.call("echo")
         await table.until(lambda: str(table.row().state) == "failed")
         assert table.warnings[-1].startswith("has failed, and is retried once a minute")
-        with trio.fail_after(1):
-            outcome = await table.call("echo")
+        outcome = await table.call("echo")
         assert outcome.status is Status.UNAVAILABLE
+        assert "is down" in outcome.message
 
 
-async def test_a_call_waits_for_a_server_that_restarts_only_as_long_as_it_may() -> None:
+async def test_a_call_waits_for_a_server_that_restarts_only_as_long_as_it_may(
+    mock_clock: MockClock,
+) -> None:
     async with beside("crashes", writes=1, restart=restarts(backoff=25)) as table:
         for _ in range(2):  # the first death in a minute costs no delay
             assert (await table.call("echo")).ok
             await table.call("bad")
         await table.until(lambda: table.row().state is RESTARTING)
         assert "echo" in table.tools  # it stays visible (D5)
-        for _ in range(4):  # a busy machine may be late by the 10 ms that this takes
-            outcome = await table.call("echo", Tier.FAST)
-            assert outcome.elapsed <= FAST + 1
-            if outcome.status is Status.UNAVAILABLE:
-                break
+        outcome = await table.in_vain("echo", Tier.FAST)
+        assert outcome.elapsed <= FAST
         assert (outcome.status, outcome.effect) == (Status.UNAVAILABLE, Effect.NONE)
         # Where its last start could be timed, it is known that waiting is no use.
         told = ("its server is starting, about", "was not sent")
@@ -233,9 +235,11 @@ async def test_half_an_answer_is_none_and_the_server_is_replaced(how: str) -> No
         assert table.row().restarts == 1
 
 
-async def test_half_an_answer_that_never_goes_on_is_a_timeout() -> None:
-    async with beside("stops_mid_message", how="waits", timeout=0.2) as table:
-        outcome = await table.call("bad")
+async def test_half_an_answer_that_never_goes_on_is_a_timeout(
+    mock_clock: MockClock,
+) -> None:
+    async with beside("stops_mid_message", how="waits", timeout=PATIENCE) as table:
+        outcome = await table.in_vain("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
 
 

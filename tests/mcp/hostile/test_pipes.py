@@ -9,18 +9,30 @@ from typing import Any
 import pytest
 
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Outcome, Tier
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
-from .support import FAILED, FAST, LIMIT, ONCE, READY, UNDISTURBED, beside
+from .support import (
+    FAILED,
+    FAST,
+    LIMIT,
+    ONCE,
+    PATIENCE,
+    READY,
+    beside,
+    pass_time,
+)
 
 pytestmark = pytest.mark.border
 
 # ------------------------------------------------------------------- deaf
 
 
-async def test_calls_to_a_server_that_stops_reading_end_at_the_turns_limit() -> None:
+async def test_calls_to_a_server_that_stops_reading_end_at_the_turns_limit(
+    mock_clock: MockClock,
+) -> None:
     # Together they are more than its stdin holds, so some cannot even be written.
     async with beside("stops_reading", timeout=LIMIT) as table:
         ended: list[Outcome] = []
@@ -29,12 +41,13 @@ async def test_calls_to_a_server_that_stops_reading_end_at_the_turns_limit() -> 
             outcome = await table.call(tool, Tier.FAST, say="x" * 50_000)
             ended.append(outcome)
 
-        with trio.fail_after(FAST + 5):
-            async with trio.open_nursery() as nursery:
-                for _ in range(4):
-                    nursery.start_soon(call, "echo")
-                    nursery.start_soon(call, "write")
-                await table.good()
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(call, "echo")
+                nursery.start_soon(call, "write")
+            await table.good()
+            await wait_all_tasks_blocked(0.01)
+            pass_time(FAST)
         assert {(x.status, x.limit) for x in ended} == {(Status.TIMEOUT, Limit.TURN)}
         effects = {(x.tool, x.effect) for x in ended}
         assert effects == {
@@ -81,19 +94,24 @@ async def test_what_is_no_message_on_stdout_costs_nothing(
 
 @pytest.mark.parametrize("what", ["prints_garbage", "prints_binary"])
 async def test_garbage_in_place_of_an_answer_is_a_timeout_of_that_call(
+    mock_clock: MockClock,
     what: str,
 ) -> None:
-    async with beside(what, where="instead", timeout=0.5) as table:
-        outcome = await table.call("bad")
+    async with beside(what, where="instead", timeout=PATIENCE) as table:
+        outcome = await table.in_vain("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
         assert (await table.call("echo")).ok
         assert table.row().restarts == 0
 
 
-async def test_what_it_printed_is_shown_when_it_is_lost() -> None:
+async def test_what_it_printed_is_shown_when_it_is_lost(
+    mock_clock: MockClock,
+) -> None:
     # A41: printable and in one place, beside what it wrote to stderr.
-    async with beside("prints_garbage", where="instead", timeout=0.2) as table:
-        await table.call("bad")
+    async with beside("prints_garbage", where="instead", timeout=PATIENCE) as table:
+        await table.in_vain("bad")
+        # What it said after that comes after its garbage.
+        assert (await table.call("echo")).ok
         os.kill(table.pid, signal.SIGKILL)
         await table.until(lambda: bool(table.warnings))
         assert "stdout: warming up ..." in table.warnings[0]
@@ -137,7 +155,7 @@ async def test_a_line_without_an_end_is_cut_off() -> None:
 @pytest.mark.parametrize("what", ["lines", "empty", "messages"])
 async def test_a_flood_on_stdout_delays_no_other_server(what: str) -> None:
     async with beside("floods_stdout", what=what) as table:
-        assert await table.quickest_of_the_other() < UNDISTURBED
+        await table.good_many_times()
         outcome = await table.call("echo", say="hi")
         assert outcome.data == {"say": "hi"}
         assert table.row().restarts == 0
@@ -146,7 +164,7 @@ async def test_a_flood_on_stdout_delays_no_other_server(what: str) -> None:
 async def test_a_flood_on_stderr_delays_nobody_and_is_not_kept() -> None:
     # A41: it is read for ever, or the server would hang on its own stderr.
     async with beside("floods_stderr") as table:
-        assert await table.quickest_of_the_other() < UNDISTURBED
+        await table.good_many_times()
         for _ in range(5):
             assert (await table.call("echo", say="hi")).data == {"say": "hi"}
         assert (table.row().restarts, table.warnings) == (0, [])
@@ -157,7 +175,9 @@ async def test_an_answer_that_drips_is_put_together() -> None:
         assert (await table.call("bad", say="hi")).data == {"say": "hi"}
 
 
-async def test_an_answer_that_drips_too_slowly_is_a_timeout() -> None:
-    async with beside("drips", ms=20, timeout=0.2) as table:
-        outcome = await table.call("bad", say="hi")
+async def test_an_answer_that_drips_too_slowly_is_a_timeout(
+    mock_clock: MockClock,
+) -> None:
+    async with beside("drips", ms=50, timeout=PATIENCE) as table:
+        outcome = await table.in_vain("bad", say="hi")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)

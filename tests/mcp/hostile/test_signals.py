@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from .catalogue import CASES, Case
-from .signals import ENDS, SLACK, end
+from .signals import end
 
 pytestmark = pytest.mark.border
 
@@ -27,7 +27,6 @@ async def test_a_signal_ends_the_program_in_bad_company(group: int) -> None:
     number = (signal.SIGINT, signal.SIGTERM)[group % 2]
     seen = await end(COMPANY[group], number)
     assert seen.was_clean, (seen.status, seen.said[-3000:])
-    assert seen.took < ENDS + SLACK
 
 
 @pytest.mark.long
@@ -35,4 +34,3 @@ async def test_lines_that_wait_in_a_pipe_are_not_worth_a_ctrl_c_each() -> None:
     # Each of them is a turn that hangs: fifty times Ctrl-C would have ended it.
     seen = await end([Case("never_answers")], signal.SIGINT)
     assert seen.was_clean, (seen.status, seen.said[-3000:])
-    assert seen.took < ENDS + SLACK
