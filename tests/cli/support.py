@@ -286,9 +286,19 @@ class Terminal:
             assert more, f"it ended without {text!r}: {self.screen}"
         self._seen = self._shown.place(at + len(text))
 
-    def ends(self, *, within: float = LIMIT) -> int:
-        """Wait for its end; the exit status."""
-        status = self.process.wait(within)
+    def ends(self) -> int:
+        """Read the screen up to the end of the process; the exit status."""
+        ended = os.pidfd_open(self.process.pid)
+        try:
+            # It waits for whoever reads its screen, if it writes more than fits in.
+            while self._keys >= 0:
+                ready, _, _ = select.select([ended, self._keys], [], [], LIMIT)
+                assert ready, f"waited in vain for its end: {self.screen}"
+                if ended in ready or not self._more("the end"):
+                    break
+        finally:
+            os.close(ended)
+        status = self.process.wait(LIMIT)
         while self._keys >= 0 and self._more("the end of the screen"):
             pass
         return status
