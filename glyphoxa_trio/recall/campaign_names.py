@@ -127,6 +127,8 @@ class CampaignNames:
         return one
 
     def _refresh(self, campaign: CampaignKey, one: _Campaign) -> None:
+        if self._nursery.cancel_scope.cancel_called:
+            return  # the runtime closes: its last turns are written with what is known
         if one.loading is None and trio.current_time() >= one.stale_at:
             one.begin()
             self._nursery.start_soon(self._load, campaign, one)

@@ -166,3 +166,14 @@ async def test_many_names_are_compiled_in_a_thread() -> None:
             ).reason
             == "a question about 'Karthagash'"
         )
+
+
+async def test_the_last_turns_of_a_runtime_that_closes_have_the_names_as_they_were(
+    autojump_clock: MockClock,
+) -> None:
+    """Found: what was written after the nursery had ended raised RuntimeError."""
+    async with open_names() as (_, names):
+        assert await knows(names, QUESTION)
+        said = names.corrected(KEY, "do you know graymantel")
+        await trio.sleep(3600)  # they are old by now
+    assert names.corrected(KEY, "do you know graymantel") == said

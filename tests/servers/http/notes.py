@@ -105,6 +105,7 @@ class Notes:
             """Wait until the test lets go, or until a file is there."""
             self.begun += 1
             if file:
+                await trio.Path(f"{file}.begun").touch()
                 while not await trio.Path(file).exists():  # noqa: ASYNC110
                     await trio.sleep(0.01)
             else:

@@ -296,10 +296,8 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does(
                         )
 
                     nursery.start_soon(held)
-                    # It runs once another call is answered behind it.
-                    await client.post(
-                        server.url, headers=JSON, content=call("echo", word="a")
-                    )
+                    while not await trio.Path(f"{release}.begun").exists():  # noqa: ASYNC110
+                        await trio.sleep(0.01)
                     server.process.send_signal(signal.SIGTERM)
                     while (await client.get(server.health)).status_code == 200:
                         pass
