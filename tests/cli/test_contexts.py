@@ -134,6 +134,7 @@ def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) -> Non
 
 
 @pytest.mark.border
+@pytest.mark.alone  # a deep turn has four seconds
 def test_a_call_of_seconds_is_announced_as_the_seed_says(tmp_path: Path) -> None:
     # A18, A27, A54
     path = written(tmp_path, seconds=2.6)

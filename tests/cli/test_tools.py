@@ -150,6 +150,7 @@ def test_an_unknown_npc_is_told_the_nearest(tmp_path: Path) -> None:
 
 
 @pytest.mark.border
+@pytest.mark.alone  # what answers has to have answered within three seconds
 def test_calibrate_measures_what_it_may_and_shows_the_table(tmp_path: Path) -> None:
     hints = {"ponder": {"open_world": False}, "whisper": {"open_world": False}}
     done = run("calibrate", tavern(tmp_path, seer(tools=hints)), "--within", "3")
