@@ -33,10 +33,12 @@ class Program:
     servers: tuple[int, ...]
 
     def ended(self) -> tuple[int, str]:
-        """Its status and what it wrote to stderr; its servers are gone by then."""
+        """Its status and what it wrote to stderr; its servers go with it."""
         _, errors = self.process.communicate("\n", timeout=LIMIT)
-        for pid in self.servers:
-            assert not Path(f"/proc/{pid}").exists(), errors
+        until = time.monotonic() + LIMIT
+        while left := [x for x in self.servers if Path(f"/proc/{x}").exists()]:
+            assert time.monotonic() < until, (left, errors)  # those were killed
+            time.sleep(0.01)
         return self.process.returncode, errors
 
 

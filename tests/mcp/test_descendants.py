@@ -19,7 +19,7 @@ from .support import gone, is_gone
 
 pytestmark = pytest.mark.border
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 FAMILY = """
 import os, sys, time

@@ -45,7 +45,7 @@ from .support import SERVERS
 # The SDK leaves a stream in the middle when it has its answer.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ from glyphoxa_trio.testing.web_server import (
 )
 from glyphoxa_trio.tools.fingerprint import fingerprint
 
-LIMIT = 30.0
+LIMIT = 60.0
 SPEC = ServerSpec(name="web", url="http://127.0.0.1:1/mcp")
 
 

@@ -27,7 +27,7 @@ from .test_real_servers import web_server
 
 pytestmark = pytest.mark.border
 
-LIMIT = 30.0
+LIMIT = 60.0
 LIST, READ = "list_resources", "read_resource"
 
 

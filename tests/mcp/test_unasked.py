@@ -44,7 +44,7 @@ from glyphoxa_trio.tools.definition import AnswerUnusable, ConnectionLost, ToolE
 # The SDK leaves a stream in the middle when it has its answer.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 
-LIMIT = 30.0
+LIMIT = 60.0
 FLOOD = 300
 ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 HELLO = {"content": [{"type": "text", "text": "hello"}]}

@@ -23,7 +23,7 @@ import pytest
 VARIABLE = "GLYPHOXA_NATS"
 PROGRAM = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin")
 MISSING = "nats-server is not installed (apt install nats-server)"
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
@@ -51,7 +51,9 @@ class RealServer:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), 1) as one:
+                with socket.create_connection(
+                    ("127.0.0.1", self.port), _PATIENCE
+                ) as one:
                     if one.recv(4) == b"INFO":
                         return
             except OSError:

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import attrs
+
 import trio
 
 from glyphoxa_trio import Config, Runtime, open_runtime
@@ -29,7 +31,8 @@ LIMIT = 60.0  # seconds; no test that passes comes near it
 @asynccontextmanager
 async def client_of(specs: Iterable[ServerSpec]) -> AsyncGenerator[Runtime]:
     """A runtime without tools of its own, and without measurements of any."""
-    servers = tuple(specs)
+    # They start in two seconds, and on a busy machine in many.
+    servers = tuple(attrs.evolve(spec, start_timeout=LIMIT) for spec in specs)
     granted = tuple(f"{spec.name}.*" for spec in servers)
     config = Config(
         npcs=(NpcConfig(name="Bo", tools=granted),),

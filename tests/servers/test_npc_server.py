@@ -44,7 +44,6 @@ KEY = "sk-the-key-of-the-inn"
 PLAYERS = {"list_npcs", "say", "conversation"}
 MASTERS = {"recall", "remember", "list_sessions", "end_session"}
 ROOT = Path(__file__).parents[2]
-ENDS = 8.0  # seconds from the end of stdin, or a signal, to the end of the process
 
 
 def written(folder: Path, base_url: str = "", **more: Any) -> Path:
@@ -120,8 +119,7 @@ class Serving:
             await self.process.stdin.aclose()
         else:
             self.process.send_signal(number)
-        with trio.fail_after(ENDS):
-            return await self.process.wait()
+        return await self.process.wait()
 
     async def listen(self) -> None:
         assert self.process.stderr is not None

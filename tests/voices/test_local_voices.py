@@ -147,7 +147,7 @@ async def test_an_npc_is_asked_and_answers_by_programs_of_ones_own(
 WYOMING = """
 provider: wyoming
 base_url: {address}
-timeout_ms: 9000
+timeout_ms: 60000
 fallbacks: [{{provider: espeak}}]
 """
 OPENAI = """
@@ -157,7 +157,7 @@ base_url: {address}
 api_key: sk-very-secret
 voice: alloy
 rate_hz: 22050
-timeout_ms: 9000
+timeout_ms: 60000
 fallbacks: [{{provider: espeak}}]
 """
 
@@ -178,7 +178,7 @@ async def test_a_wyoming_voice_that_fails_is_followed_by_the_next(
     async with open_wyoming_server(speak=lambda _: [step]) as server:
         text = WYOMING.format(address=server.address)
         if isinstance(step, float):
-            text = text.replace("9000", "300")
+            text = text.replace("60000", "300")
         async with opened(config(tmp_path, text)) as (runtime, npc):
             events = await asked(npc)
             assert heard(events) == both[ONE] + both[TWO]
@@ -283,7 +283,7 @@ EARS = """
   recognition:
     provider: wyoming
     base_url: {first}
-    timeout_ms: 5000
+    timeout_ms: 60000
     fallbacks: [{{provider: wyoming, base_url: "{second}", model: small}}]
 """
 

@@ -20,6 +20,7 @@ from glyphoxa_trio import Runtime, open_runtime
 from glyphoxa_trio.config import Config, load_config, load_text
 from glyphoxa_trio.npc import Filler, ToolFinished, TurnDone
 from glyphoxa_trio.tools.outcome import Status
+from glyphoxa_trio.tools.tier import TierLimits
 
 from ...cli.support import run
 from ...npc.support import Reply, ScriptedLLM, call
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.border
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "config" / "atis.yaml"
-LIMIT = 30.0  # seconds; nothing that passes comes near it
+LIMIT = 60.0  # seconds; nothing that passes comes near it
+PATIENT = TierLimits(fast_ceiling=LIMIT, standard_ceiling=LIMIT, deep_ceiling=LIMIT)
 EXPOSED = "mcp_aviation_atis_get_atis"
 ASKED = "What is the ATIS for ENBR?"
 SAID = (
@@ -70,6 +72,7 @@ async def opened(
         config,
         calibration=attrs.evolve(config.calibration, at_start=False),
         mcp=attrs.evolve(config.mcp, remember=False),
+        tiers=PATIENT,
     )
     with trio.fail_after(LIMIT):
         async with open_runtime(config, llm=llm, wait_for_servers=LIMIT) as runtime:

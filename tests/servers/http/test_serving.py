@@ -312,7 +312,8 @@ async def test_a_server_that_is_told_to_stop_finishes_what_it_does(
 
 
 @pytest.mark.border
-async def test_a_second_signal_does_not_wait() -> None:
+async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    release = tmp_path / "release"
     with trio.fail_after(60):
         async with open_server(*NOTES, "--drain", "600") as server:
             async with httpx2.AsyncClient(timeout=30) as client:
@@ -322,16 +323,16 @@ async def test_a_second_signal_does_not_wait() -> None:
                     async def wait() -> None:
                         with pytest.raises(httpx2.HTTPError):
                             answer = await client.post(
-                                server.url, headers=JSON, content=call("wait")
+                                server.url,
+                                headers=JSON,
+                                content=call("wait", file=str(release)),
                             )
                             assert answer.status_code == 404  # cut, and told so
                             raise httpx2.ReadError("as good as cut")
 
                     nursery.start_soon(wait)
-                    await trio.sleep(0.5)  # nobody outside sees that it has begun
-                    await client.post(
-                        server.url, headers=JSON, content=call("echo", word="a")
-                    )
+                    while not await trio.Path(f"{release}.begun").exists():  # noqa: ASYNC110
+                        await trio.sleep(0.01)
                     server.process.send_signal(signal.SIGTERM)
                     while (await client.get(server.health)).status_code == 200:
                         pass
