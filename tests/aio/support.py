@@ -100,6 +100,7 @@ def play(main: Callable[[], Awaitable[R]]) -> R:
 
 def seer(*habits: str, name: str = "seer", **more: Any) -> ServerSpec:
     more.setdefault("restart", RestartConfig(backoff=0.01))
+    more.setdefault("start_timeout", LIMIT)
     return ServerSpec(name=name, command=("python", str(SEER), "-", *habits), **more)
 
 

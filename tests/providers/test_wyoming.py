@@ -43,8 +43,8 @@ from wyoming.tts import (
 )
 
 import trio
+from trio.testing import MockClock
 
-from glyphoxa_trio.providers import timed_audio
 from glyphoxa_trio.providers.audio import seconds_of
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
@@ -373,22 +373,23 @@ async def test_who_breaks_off_in_a_word_was_heard_so_far() -> None:
     assert got == PCM
 
 
-async def test_who_says_nothing_in_time_is_left() -> None:
-    async with served(600.0, within=0.2) as (server, voice, _):
-        with pytest.raises(SpeechError, match=r"no audio within 0\.2 s") as caught:
+async def test_who_says_nothing_in_time_is_left(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0.05  # when neither side has anything to do
+    async with served(600.0, within=9) as (server, voice, _):
+        with pytest.raises(SpeechError, match="no audio within 9 s") as caught:
             await heard(voice)
         assert caught.value.kind is ErrorKind.FIRST_TOKEN
         await server.wait(lambda: server.left == 1)
-    async with served(600.0, "Who?", ears=True, within=0.2) as (server, _, ears):
-        with pytest.raises(SpeechError, match=r"no transcript after 0\.2 s"):
+    async with served(600.0, "Who?", ears=True, within=9) as (server, _, ears):
+        with pytest.raises(SpeechError, match="no transcript after 9 s"):
             await understood(ears, b"aa")
         await server.wait(lambda: server.left == 1)
 
 
-async def test_who_is_silent_in_a_word_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed_audio, "SILENCE", 0.2)
+async def test_who_is_silent_in_a_word_is_left(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0.05
     async with served(PCM, 600.0) as (server, voice, _):
-        with pytest.raises(SpeechError, match=r"silent for 0\.2 s") as caught:
+        with pytest.raises(SpeechError, match="silent for 5 s") as caught:
             await heard(voice)
         assert caught.value.kind is ErrorKind.SILENCE
         await server.wait(lambda: server.left == 1)

@@ -24,6 +24,7 @@ import trustme
 from mcp.client import Client
 
 import trio
+from trio.testing import MockClock
 
 from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.servers.dispatch import Dispatch
@@ -480,11 +481,12 @@ def head(body: bytes, *more: str, length: int | None = None) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def test_a_client_that_does_not_read_is_dropped() -> None:
+async def test_a_client_that_does_not_read_is_dropped(mock_clock: MockClock) -> None:
+    mock_clock.autojump_threshold = 0.05  # when neither side has anything to do
     notes = Notes()
     notes.write("long", "x" * 8_000_000)
     with trio.fail_after(60):
-        async with open_here(notes, write_within=0.2) as (url, served):
+        async with open_here(notes, write_within=20) as (url, served):
             async with httpx2.AsyncClient() as client:
                 hello = await client.post(
                     url + "/mcp", content=INITIALIZE, headers=JSON
@@ -521,12 +523,16 @@ async def test_a_client_that_does_not_read_is_dropped() -> None:
     [b"", b"POST /mcp HT", head(b"")[:-2], head(b"{", length=10)],
     ids=["nothing", "half a line", "half a head", "half a body"],
 )
-async def test_a_client_that_does_not_talk_is_dropped(said: bytes) -> None:
+async def test_a_client_that_does_not_talk_is_dropped(
+    mock_clock: MockClock, said: bytes
+) -> None:
+    mock_clock.autojump_threshold = 0.05  # when neither side has anything to do
     with trio.fail_after(30):
-        async with open_here(Notes(), head_within=0.2, body_within=0.2) as (url, _):
+        async with open_here(Notes(), head_within=20, body_within=20) as (url, _):
             async with await connected(url, said) as mute:
                 while await mute.receive_some():
                     pass
+            assert trio.current_time() >= 20
 
 
 async def test_a_head_that_is_too_long_is_refused() -> None:
