@@ -273,6 +273,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._keys, text.encode())
 
+    def is_edited(self) -> bool:
+        """Whether the terminal leaves each key to the program."""
+        return not termios.tcgetattr(self._keys)[3] & termios.ICANON
+
     def press_ctrl_c(self) -> None:
         self.type("\x03")
 

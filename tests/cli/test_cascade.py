@@ -28,7 +28,7 @@ def test_a_seer_opens_waits_aloud_and_answers() -> None:
     assert answer.startswith("Ysolde the Seer: At ")
 
 
-@pytest.mark.border
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_single_question_has_its_filler_beside_the_answer() -> None:
     asked = run("ask", CASCADE, "Ysolde", QUESTION, env=SLOW)

@@ -6,7 +6,6 @@ import re
 import signal
 import stat
 import sys
-import termios
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,6 @@ def tavern(folder: Path, **mcp: Any) -> Path:
         mcp={"state_dir": str(folder / "state"), **mcp},
         calibration={"at_start": False},
     )
-
-
-def is_edited(table: Any) -> bool:
-    """Whether the terminal leaves each key to the program."""
-    return not termios.tcgetattr(table._keys)[3] & termios.ICANON
 
 
 @pytest.mark.border
@@ -131,7 +125,7 @@ def test_ctrl_c_drops_the_line_and_its_text_is_not_said(tmp_path: Path) -> None:
         table.expect("(Ctrl-C again to leave)\n")
         table.press_ctrl_c()
         assert table.ends() == 130
-        assert not is_edited(table)
+        assert not table.is_edited()
     assert "1d4 comes to" not in table.screen
 
 
@@ -143,10 +137,10 @@ def test_sigterm_while_a_line_is_typed_leaves_the_terminal_as_it_was(
         table.expect(PROMPT)
         table.type("half a l")
         table.expect("half a l")
-        assert is_edited(table)
+        assert table.is_edited()
         table.process.send_signal(signal.SIGTERM)
         assert table.ends() == 130
-        assert not is_edited(table)
+        assert not table.is_edited()
     assert "Traceback" not in table.screen
 
 
@@ -175,18 +169,6 @@ def test_what_comes_beside_does_not_tear_the_line_that_is_typed(
             table.expect("Old Fenn: 2d6 comes to ")
             table.type("/quit\n")
             assert table.ends() == 0
-
-
-@pytest.mark.border
-def test_a_dumb_terminal_has_plain_lines(tmp_path: Path) -> None:
-    with terminal("play", tavern(tmp_path), env={"TERM": "dumb"}) as table:
-        table.expect(PROMPT)
-        assert not is_edited(table)
-        table.type("roll 1d4\n")
-        table.expect("Old Fenn: 1d4 comes to")
-        table.type("/quit\n")
-        assert table.ends() == 0
-    assert "\x1b" not in table.raw
 
 
 def test_piped_lines_are_not_remembered(tmp_path: Path) -> None:

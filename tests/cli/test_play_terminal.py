@@ -125,24 +125,6 @@ def test_the_first_question_after_a_restart_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.border
-def test_ctrl_c_twice_ends_a_server_that_resists_and_its_child(tmp_path: Path) -> None:
-    with reports(tmp_path) as told:
-        path = table_of(tmp_path, seer(told.path, "stubborn", "parent"))
-        with terminal("play", path) as table:
-            pids = [told.expect("started"), told.expect("child")]
-            table.expect(PROMPT)
-            _wait_until_ready(table)
-            table.type("ponder\n")
-            told.expect("called ponder")
-            table.press_ctrl_c()
-            table.expect("(interrupted; Ctrl-C again to leave)\n")
-            table.press_ctrl_c()
-            assert table.ends() == 130
-        assert all(map(is_dead, pids))
-    assert "Traceback" not in table.screen
-
-
-@pytest.mark.border
 def test_sigterm_leaves_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     with reports(tmp_path) as told:
         path = table_of(tmp_path, seer(told.path))

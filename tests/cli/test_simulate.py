@@ -63,7 +63,7 @@ def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     ("words", "shown"),
     [
         (("simulate", "--turns=40", "--tier-by=p50"), "talking"),
-        (("verify", "--evenings=8"), "rehearsing"),
+        (("verify", "--evenings=2"), "rehearsing"),
     ],
 )
 def test_whoever_waits_at_a_terminal_sees_how_far_it_is(

@@ -101,6 +101,7 @@ def test_no_model_steers(tmp_path: Path, term: str | None) -> None:
             return
         with terminal("play", path, env={"TERM": term}) as table:
             table.expect("you to Bo> ")
+            assert table.is_edited() == (term != "dumb")
             table.type("hi\n")
             table.expect("There it is.")
             table.expect("you to Bo> ")
