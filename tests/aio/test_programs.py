@@ -64,9 +64,8 @@ def program(mode: Mode, end: End) -> Generator[Program]:
             process.kill()
 
 
-@pytest.mark.parametrize(
-    "end", ["forgets", pytest.param("closes", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["forgets", "closes"])
 def test_a_loop_that_nobody_ends(mode: Mode, end: End) -> None:
     with program(mode, end) as one:
         status, errors = one.ended()

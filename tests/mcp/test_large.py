@@ -186,8 +186,15 @@ async def test_a_large_resource_and_a_long_list_of_them_are_cut() -> None:
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize(
+    ("events", "packed"),
+    [
+        (False, False),
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.long),
+        pytest.param(True, False, marks=pytest.mark.long),
+    ],
+)
 async def test_over_http_the_same_is_kept(events: bool, packed: bool) -> None:
     head = {"Content-Encoding": "gzip"} if packed else {}
     shapes = iter(SMALLER)

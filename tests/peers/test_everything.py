@@ -109,7 +109,9 @@ async def served(transport: str) -> AsyncGenerator[ServerSpec]:
         yield spec
 
 
-both = pytest.mark.parametrize("transport", ["stdio", "streamable-http"])
+both = pytest.mark.parametrize(
+    "transport", [pytest.param("stdio", marks=pytest.mark.long), "streamable-http"]
+)
 
 
 @both

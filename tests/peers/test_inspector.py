@@ -40,7 +40,9 @@ OPTIONS: Final = {
 ROLL: Final = ("--tool-name", "roll", "--tool-arg")
 
 both = pytest.mark.parametrize("transport", ["stdio", "http"])
-eras = pytest.mark.parametrize("era", ["legacy", "modern"])
+eras = pytest.mark.parametrize(
+    "era", [pytest.param("legacy", marks=pytest.mark.long), "modern"]
+)
 
 
 @attrs.frozen
@@ -95,6 +97,7 @@ async def test_it_lists_and_calls_a_tool(
         assert rolled["structuredContent"]["total"] == 7
 
 
+@pytest.mark.long
 @both
 async def test_it_speaks_with_an_npc(transport: str, tmp_path: Path) -> None:
     words = ("npc", OPTIONS["npc"][0], "--npc", "Greymantle")
@@ -113,6 +116,7 @@ async def test_it_is_told_why_a_tool_says_no(tmp_path: Path) -> None:
         assert "nonsense" in refused["content"][0]["text"]
 
 
+@pytest.mark.long
 async def test_what_it_makes_over_stdio_it_reads_over_http(tmp_path: Path) -> None:
     # F44, F45
     words = ("campaign", "--db", str(tmp_path / "campaigns.db"))

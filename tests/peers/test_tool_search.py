@@ -71,6 +71,7 @@ def missed(queries: Mapping[str, list[str]], tools: list[Findable]) -> list[str]
     return lost
 
 
+@pytest.mark.long
 async def test_what_people_say_finds_the_tool(tmp_path: Path) -> None:  # N26
     await trio.run_process(["git", "init", "-q", str(tmp_path)])
     specs = (

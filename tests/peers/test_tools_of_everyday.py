@@ -248,6 +248,7 @@ async def test_a_repository_is_read_changed_and_committed(tmp_path: Path) -> Non
         assert table.server("git").restarts == 0
 
 
+@pytest.mark.long
 async def test_all_of_them_serve_together_come_and_go_and_leave_nothing(
     tmp_path: Path,
 ) -> None:

@@ -403,7 +403,9 @@ async def test_a_conversation_survives_the_end_of_the_process(tmp_path: Path) ->
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("how", ["eof", "SIGTERM"])
+@pytest.mark.parametrize(
+    "how", ["eof", pytest.param("SIGTERM", marks=pytest.mark.long)]
+)
 async def test_it_ends_in_time_in_the_middle_of_a_turn(
     how: str, tmp_path: Path
 ) -> None:
@@ -426,6 +428,7 @@ async def test_it_ends_in_time_in_the_middle_of_a_turn(
             os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.long
 @pytest.mark.border
 async def test_the_demo_is_served() -> None:
     async with client("stdio", ROOT / "config" / "tavern.yaml") as asked:

@@ -129,6 +129,7 @@ def serve(*words: str, **env: str) -> str:
     return ran.stderr
 
 
+@pytest.mark.long
 async def test_what_cannot_be_served_is_told(file: Path, tmp_path: Path) -> None:
     assert "which memory? Give --store FILE, or set GLYPHOXA_MEMORY" in serve()
     assert "no such file" in serve("--store", str(tmp_path / "none.db"))

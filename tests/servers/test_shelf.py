@@ -158,6 +158,7 @@ async def test_a_second_runtime_tiers_every_group_without_a_probe(
             assert words in outcome.message
 
 
+@pytest.mark.long
 @pytest.mark.border
 async def test_the_same_over_http(tmp_path: Path) -> None:  # G15, G20
     with trio.fail_after(LIMIT):
@@ -228,23 +229,29 @@ def serve(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+WRONG = [
+    ("", "which server? There are dice, rules"),
+    ("dicee", "no server 'dicee'; there are dice, "),
+    ("files", "the following arguments are required: --base"),
+    ("files --base /dev/null/x", "serve files: --base /dev/null/x: Not a dir"),
+    ("dice --tables {folder}/empty.yaml", "random table 'none' needs a list"),
+    (
+        "dice --tables {folder}/odd.yaml",
+        "expected a list, got a number @ odd.yaml.three",
+    ),
+    ("dice --tables {folder}/gone.yaml", "cannot be read: No such file"),
+    ("rules --dataset {folder}/odd.yaml", "odd.yaml: line 1, column 1"),
+    ("{folder}/gone.py", "there is no file "),
+    ("{folder}/broken.py", "ZeroDivisionError"),
+    ("{folder}/none.py", "defines no tool"),
+]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("", "which server? There are dice, rules"),
-        ("dicee", "no server 'dicee'; there are dice, "),
-        ("files", "the following arguments are required: --base"),
-        ("files --base /dev/null/x", "serve files: --base /dev/null/x: Not a dir"),
-        ("dice --tables {folder}/empty.yaml", "random table 'none' needs a list"),
-        (
-            "dice --tables {folder}/odd.yaml",
-            "expected a list, got a number @ odd.yaml.three",
-        ),
-        ("dice --tables {folder}/gone.yaml", "cannot be read: No such file"),
-        ("rules --dataset {folder}/odd.yaml", "odd.yaml: line 1, column 1"),
-        ("{folder}/gone.py", "there is no file "),
-        ("{folder}/broken.py", "ZeroDivisionError"),
-        ("{folder}/none.py", "defines no tool"),
+        *WRONG[:2],
+        *(pytest.param(*pair, marks=pytest.mark.long) for pair in WRONG[2:]),
     ],
 )
 def test_options_that_are_none_are_named(tmp_path: Path, words: str, said: str) -> None:
@@ -258,6 +265,7 @@ def test_options_that_are_none_are_named(tmp_path: Path, words: str, said: str) 
     assert ran.stdout == ""
 
 
+@pytest.mark.long
 def test_the_readmes_servers_take_the_options_it_gives_them() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     lines = re.findall(r"(?m)^\.venv/bin/glyphoxa serve (\w+)(.*)$", readme)

@@ -256,17 +256,23 @@ async def test_who_shares_its_stdin_and_stdout_is_left_as_it_was(
             os.close(descriptor)
 
 
+WRONG = [
+    ("", "which server? There are dice, rules, "),
+    ("nobody", "no server 'nobody'; there are dice, rules, "),
+    ("dice --loudly", "unrecognized arguments: --loudly (see glyphoxa serve dice"),
+    ("dice --trans stdio", "unrecognized arguments: --trans, did you mean --tran"),
+    ("dice -trnsport=http", "--trnsport, did you mean --transport? (see glyphoxa"),
+    ("dice -transport=smoke", "argument --transport: invalid choice: 'smoke'"),
+    ("dice -http-addr", "argument --http-addr: expected one argument (see "),
+    ("dice http", "unrecognized arguments: http (see glyphoxa serve dice --help)"),
+]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("", "which server? There are dice, rules, "),
-        ("nobody", "no server 'nobody'; there are dice, rules, "),
-        ("dice --loudly", "unrecognized arguments: --loudly (see glyphoxa serve dice"),
-        ("dice --trans stdio", "unrecognized arguments: --trans, did you mean --tran"),
-        ("dice -trnsport=http", "--trnsport, did you mean --transport? (see glyphoxa"),
-        ("dice -transport=smoke", "argument --transport: invalid choice: 'smoke'"),
-        ("dice -http-addr", "argument --http-addr: expected one argument (see "),
-        ("dice http", "unrecognized arguments: http (see glyphoxa serve dice --help)"),
+        *WRONG[:2],
+        *(pytest.param(*pair, marks=pytest.mark.long) for pair in WRONG[2:]),
     ],
 )
 def test_what_is_asked_for_wrongly_is_told_in_one_line(

@@ -35,7 +35,13 @@ async def test_a_request_that_is_broken_is_refused_and_the_call_goes_on() -> Non
         assert table.row().restarts == 0
 
 
-@pytest.mark.parametrize("what", ["ping", "sampling", "unknown"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "sampling",
+        *(pytest.param(x, marks=pytest.mark.long) for x in ("ping", "unknown")),
+    ],
+)
 async def test_a_flood_of_requests_delays_nobody(what: str) -> None:
     async with beside("floods_requests", what=what) as table:
         await table.good_many_times()

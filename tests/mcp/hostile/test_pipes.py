@@ -152,7 +152,9 @@ async def test_a_line_without_an_end_is_cut_off() -> None:
         assert len(table.warnings[0]) < 5000
 
 
-@pytest.mark.parametrize("what", ["lines", "empty", "messages"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("lines", marks=pytest.mark.long), "empty", "messages"]
+)
 async def test_a_flood_on_stdout_delays_no_other_server(what: str) -> None:
     async with beside("floods_stdout", what=what) as table:
         await table.good_many_times()
