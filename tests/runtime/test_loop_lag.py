@@ -176,7 +176,8 @@ async def test_a_loop_that_is_blocked_again_and_again_is_an_overload(
         assert isinstance(began, OverloadBegan)
         assert began.running == 20
         assert began.limit == 14
-        assert 0.02 < began.lag <= 0.1
+        # Late by almost 0.02, and then by what two more steps take.
+        assert 0.02 < began.lag <= 0.02 + 2 * 0.05
         assert seen.overload.busy
         assert seen.activity.busy
         assert seen.activity.refusal()
