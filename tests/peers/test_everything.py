@@ -237,6 +237,7 @@ async def test_a_stdio_server_sees_only_what_it_was_given(
         assert "not-for-servers" not in str(seen)
 
 
+@pytest.mark.long
 async def test_a_web_server_that_is_replaced_is_found_again_by_the_next_call() -> None:
     # G2, N4, N20, N28
     async with on_the_web() as (web, spec), at_the_table(spec) as table:

@@ -65,11 +65,9 @@ def test_what_a_table_sounds_like_is_nobody_who_speaks(noise: str) -> None:
     assert found(audio, Endpointing()) != []
 
 
-@pytest.mark.border
+@pytest.mark.long
 @pytest.mark.usefixtures("espeak")
-@pytest.mark.parametrize(
-    "voices", [12, *(pytest.param(n, marks=pytest.mark.long) for n in (14, 20))]
-)
+@pytest.mark.parametrize("voices", [12, 14, 20])
 async def test_a_crowd_is_nobody_who_speaks(voices: int) -> None:
     assert found(pcm(await crowd(LENGTH, voices))) == []
 

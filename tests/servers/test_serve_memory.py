@@ -97,6 +97,7 @@ async def test_the_first_campaign_is_made_by_what_is_remembered(tmp_path: Path) 
         assert answer["message"] == "The well tastes of iron."
 
 
+@pytest.mark.long
 @pytest.mark.border
 async def test_a_second_runtime_uses_it_over_http(file: Path) -> None:  # G15
     words = ("--store", str(file), "--campaign", "inn", "--tenant", "guild")

@@ -138,6 +138,7 @@ async def test_a_tool_that_changes_after_it_was_approved_is_held_back(
         assert "pulls_the_rug.write" in table.warnings[0]
 
 
+@pytest.mark.long
 async def test_a_flood_of_changes_delays_nobody() -> None:
     async with beside("floods_list_changed") as table:
         await table.good_many_times()
