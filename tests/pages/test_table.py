@@ -352,8 +352,8 @@ def test_it_is_readable_on_a_phone_and_by_axe(
         page.screenshot(path=pictures / f"table-phone-{colours}.png")
 
 
-# After a logout the page may ask for a token at the same moment as the person does: then
-# there are two questions. Until one of them is enough, this is too uncertain for CI.
+# After a logout the page may ask for a token in the moment in which the person does:
+# then there are two questions. Until one of them is enough, this is no test for CI.
 @pytest.mark.long
 def test_each_token_shows_its_own_side(tmp_path: Path, page: Page) -> None:
     tokens = tmp_path / "tokens"
