@@ -29,9 +29,8 @@ class Round:
     """One response of the model within a turn: its sentences, calls and answers.
 
     ``delivered``: how many sentences were delivered as text. ``by_ear``: what was heard
-    of them, if playback is reported. ``verbatim``: the vendor's form of the response,
-    which the model is sent while the turn continues; afterwards only what was heard
-    counts.
+    of them, if playback is reported. ``verbatim``: what the model wants back with its
+    response while the turn continues, and some models afterwards.
     """
 
     sentences: list[str] = attrs.field(factory=list)
@@ -71,7 +70,7 @@ class Round:
                 role="assistant",
                 content=" ".join(said),
                 calls=tuple(self._echoes),
-                verbatim=None if heard_only else self.verbatim,
+                verbatim=self.verbatim,
             )
         yield from self._answers
 
@@ -311,7 +310,8 @@ class Conversation:
         The exchange stays live: what its listener hears later still counts.
         """
         for round_ in exchange.rounds:
-            round_.verbatim = None  # it may be long, and is not sent any more
+            if round_.verbatim is not None and not round_.verbatim.lasting:
+                round_.verbatim = None  # it may be long, and is not sent any more
         self._past.append(exchange)
         if exchange.overheard is self._newest:
             self._newest = deque()

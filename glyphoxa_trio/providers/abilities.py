@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import attrs
 
 from .llm import ErrorKind, LLMRequest
+from .opaque import opaque_fields
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +29,10 @@ class Abilities:
       short_ids: True makes the ids of calls nine letters and digits long.
       streams_calls: False requests a whole answer instead of a stream, if there are
         tools.
+      thoughts_back: True if it refuses a call of an earlier answer without the thoughts
+        before it; calls whose thoughts are not known are described in words.
+      signed_calls: True if it refuses a call of an earlier answer without a signature.
+      refused_back: the fields of its answers that it does not accept back.
       context_tokens: the size of its context, the answer included; None if not known.
     """
 
@@ -38,6 +43,9 @@ class Abilities:
     one_call: bool = False
     short_ids: bool = False
     streams_calls: bool = True
+    thoughts_back: bool = False
+    signed_calls: bool = False
+    refused_back: frozenset[str] = frozenset()
     context_tokens: int | None = None
 
 
@@ -78,10 +86,38 @@ _ALTERNATE: Final = re.compile(
     r"|unexpected role|only user and assistant roles|invalid role|unknown role",
     re.IGNORECASE,
 )
+# The phrases of DeepSeek (by both of its APIs) and Kimi; of Gemini.
+_THOUGHTS_BACK: Final = re.compile(
+    r"(?:reasoning[_ ]content|\bthinking\b)[^.]{0,80}(?:missing|passed back|required)"
+    r"|missing[^.]{0,20}(?:reasoning[_ ]content|\bthinking\b)",
+    re.IGNORECASE,
+)
+_SIGNED: Final = re.compile(
+    r"missing (?:a )?\W?thought_?signature"
+    r"|thought_?signature[^.]{0,40}(?:missing|required)",
+    re.IGNORECASE,
+)
+# The phrases of Groq and Cerebras, of pydantic (Mistral, vLLM), of OpenAI, of Google's
+# JSON parser, of Go's (Ollama) and of serde.
+_NOT_TAKEN: Final = re.compile(
+    r"is unsupported|not (?:supported|permitted|allowed)|was unexpected|unexpected"
+    r"|extra_forbidden|unknown (?:name|field|parameter)|cannot find field"
+    r"|unrecognized|invalid field",
+    re.IGNORECASE,
+)
 _TEACH: Final = (400, 404, 413, 422, 500, 501)  # 500: templates that raise an exception
 
 
-_ALL: Final = (_FULL, _NO_TOOLS, _NO_SYSTEM, _ONE_CALL, _SHORT_IDS, _ALTERNATE)
+_ALL: Final = (
+    _FULL,
+    _NO_TOOLS,
+    _NO_SYSTEM,
+    _ONE_CALL,
+    _SHORT_IDS,
+    _ALTERNATE,
+    _THOUGHTS_BACK,
+    _SIGNED,
+)
 
 
 def teaches(words: str) -> bool:
@@ -115,6 +151,21 @@ def learned(
             "it accepts no system prompt, which is sent as the user's words",
         )
     told = any(x.calls for x in request.messages)
+    if told and (fields := _refused_back(words, request) - abilities.refused_back):
+        return (
+            attrs.evolve(abilities, refused_back=abilities.refused_back | fields),
+            f"it does not accept back what it sends as {', '.join(sorted(fields))}",
+        )
+    if told and not abilities.thoughts_back and _THOUGHTS_BACK.search(words):
+        return (
+            attrs.evolve(abilities, thoughts_back=True),
+            "it accepts no call without its thoughts, so others are sent as words",
+        )
+    if told and not abilities.signed_calls and _SIGNED.search(words):
+        return (
+            attrs.evolve(abilities, signed_calls=True),
+            "it accepts no unsigned call, so those of others are marked",
+        )
     if told and not abilities.one_call and _ONE_CALL.search(words):
         return (
             attrs.evolve(abilities, one_call=True),
@@ -130,6 +181,20 @@ def learned(
             "it accepts no tool results, which are sent as the user's words",
         )
     return abilities, ""
+
+
+def _refused_back(words: str, request: LLMRequest) -> frozenset[str]:
+    """Return the fields of earlier answers that a refusal names."""
+    if not _NOT_TAKEN.search(words):
+        return frozenset()
+    answers = (x for x in request.messages if x.verbatim is not None)
+    names = {
+        name
+        for x in answers
+        if x.verbatim is not None
+        for name in opaque_fields(x, x.verbatim.model).names
+    }
+    return frozenset(name for name in names if re.search(rf"\b{name}\b", words))
 
 
 def kind_of_refusal(kind: ErrorKind, words: str) -> ErrorKind:

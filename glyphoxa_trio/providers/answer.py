@@ -39,11 +39,13 @@ class ResponseAssembler(ABC):
 
     Args:
       model: the model's name, for `Usage`.
+      label: the model's label, for what it wants back; by default its name.
       secret: removed from the server's words that are quoted.
       new_id: makes the ids that the server did not send.
     """
 
     model: str = ""
+    label: str = ""
     secret: Secret | None = None
     new_id: Callable[[], str] = random_id
     _payloads: Payloads = attrs.field(init=False)
@@ -53,6 +55,11 @@ class ResponseAssembler(ABC):
 
     def __attrs_post_init__(self) -> None:
         self._payloads = Payloads(self.secret)
+
+    @property
+    def writer(self) -> str:
+        """The model to which what it wants back is sent."""
+        return self.label or self.model
 
     @property
     def over(self) -> bool:

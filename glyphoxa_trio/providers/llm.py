@@ -20,14 +20,16 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 @attrs.frozen(kw_only=True)
 class Verbatim:
-    """A response in the form in which its model wants it back during the turn.
+    """A part of a response that its model wants back, in the form of its API.
 
-    It contains the model's thoughts, signed. ``model`` is the model that wrote it; only
-    that model reads ``content``.
+    That may be thoughts, signatures, or other fields that nobody else understands.
+    ``model`` is the label of the model that wrote it; no other gets ``content``.
+    ``lasting``: it wants it back in later turns as well, and not in this one only.
     """
 
     model: str
     content: str
+    lasting: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -35,8 +37,8 @@ class Message:
     """One message of a conversation, in the common chat roles.
 
     An ``assistant`` message may carry tool calls; each is answered by one ``tool``
-    message with its ``call_id``, before any other message. ``verbatim`` holds the same
-    message once more, for the model that wrote it.
+    message with its ``call_id``, before any other message. ``verbatim`` is what the
+    model that wrote it wants back beside it.
     """
 
     role: Literal["system", "user", "assistant", "tool"]

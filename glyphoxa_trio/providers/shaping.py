@@ -20,7 +20,7 @@ caches.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -28,6 +28,7 @@ import attrs
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .llm import Message
+from .opaque import OpaqueFields
 
 BEGIN: Final = "(The conversation begins.)"
 GO_ON: Final = "(Go on exactly where you stopped, without saying it again.)"
@@ -54,9 +55,10 @@ class Text:
 
 @attrs.frozen
 class ShapedCall:
-    """A call of the assistant's."""
+    """A call of the assistant's. ``fields``: what its model wants back with it."""
 
     call: ToolCall
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -74,7 +76,15 @@ class Own:
     blocks: tuple[dict[str, Any], ...]
 
 
-Part = Text | ShapedCall | Result | Own
+@attrs.frozen
+class Extras:
+    """The fields that the model wants back with the calls of this turn."""
+
+    fields: OpaqueFields
+
+
+Part = Text | ShapedCall | Result | Own | Extras
+OpaqueOf = Callable[[Message], OpaqueFields | None]
 Verbatim = Callable[[Message], tuple[str, Sequence[dict[str, Any]]]]
 
 
@@ -91,9 +101,15 @@ class ShapedTurn:
         return [part for part in self.parts if isinstance(part, Text)]
 
     @property
-    def calls(self) -> list[ToolCall]:
+    def calls(self) -> list[ShapedCall]:
         """The calls of this turn, without those in `Own` blocks."""
-        return [part.call for part in self.parts if isinstance(part, ShapedCall)]
+        return [part for part in self.parts if isinstance(part, ShapedCall)]
+
+    @property
+    def extras(self) -> OpaqueFields:
+        """The fields that the model wants back with these calls."""
+        found = (part.fields for part in self.parts if isinstance(part, Extras))
+        return next(found, OpaqueFields())
 
     @property
     def results(self) -> list[Result]:
@@ -115,6 +131,7 @@ def shape(
     tool_messages: bool = True,
     short_ids: bool = False,
     verbatim: Verbatim = lambda _: ("", ()),
+    opaque: OpaqueOf = lambda _: OpaqueFields(),
 ) -> Shaped:
     """Return the conversation as turns that alternate.
 
@@ -124,11 +141,13 @@ def shape(
       short_ids: True makes ids of nine letters and digits, as Mistral wants them.
       verbatim: returns the blocks of an answer as its model wants them back, and the
         text before them that was written for the model.
+      opaque: returns the fields that the model wants back with an answer, and None if
+        it accepts its calls only in words.
     """
     # Only the first message: a late result may be the second, and is no prompt.
     at = 1 if messages and messages[0].role == "system" else 0
     system = messages[0].content if at else ""
-    spoken = _Spoken(tool_messages, short_ids, verbatim).of(messages[at:])
+    spoken = _Spoken(tool_messages, short_ids, verbatim, opaque).of(messages[at:])
     return Shaped(system, tuple(_alternating(spoken)))
 
 
@@ -165,6 +184,7 @@ class _Spoken:
     _tool_messages: bool
     _short_ids: bool
     _verbatim: Verbatim
+    _opaque: OpaqueOf
     _used: set[str] = attrs.field(factory=set, init=False)
 
     def of(self, messages: Sequence[Message]) -> Iterator[tuple[str, list[Part]]]:
@@ -204,7 +224,8 @@ class _Spoken:
             content = _MISSING if found is None else found.content
             results.append(Result(call, content))
         orphans = [Text(data(_told(x.name, "", x.content))) for x in left]
-        if not self._tool_messages:
+        extras = self._opaque(message) if calls else OpaqueFields()
+        if not self._tool_messages or extras is None:
             told = [_flat(x) for x in results if isinstance(x, Result)]
             yield "assistant", words
             yield "user", [*told, *orphans]
@@ -218,7 +239,9 @@ class _Spoken:
             own = ({**x, "id": ids[x["id"]]} if "id" in x else x for x in blocks)
             yield "assistant", [Own(tuple(own))]
         else:
-            yield "assistant", [*words, *map(ShapedCall, calls)]
+            fields = [extras.calls.get(was.id, {}) for was in message.calls]
+            shaped = map(ShapedCall, calls, fields)
+            yield "assistant", [*words, *[Extras(extras)] * bool(calls), *shaped]
         yield "user", [*results, *orphans]
 
     def _known(self, call: ToolCall) -> ToolCall:

@@ -862,3 +862,28 @@ def test_garbage_gives_events_or_an_llm_error(payloads: list[str]) -> None:
     made = calls_of(events)
     assert len({x.id for x in made}) == len(made)
     assert all(x.name and x.arguments for x in made)
+
+
+@pytest.mark.parametrize("heard", ["I look.", "I", ""])
+def test_thoughts_that_last_stay_before_the_calls_of_a_past_turn(heard: str) -> None:
+    """As DeepSeek wants them, also of an answer that was not heard to its end."""
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    used = {"type": "tool_use", "id": "c1", "name": "roll", "input": {}}
+    blocks = [thought, {"type": "text", "text": "I look."}, used]
+    own = Verbatim(model="m", content=json.dumps(blocks), lasting=True)
+    request = LLMRequest(
+        messages=(
+            Message(role="user", content="Roll."),
+            Message(
+                role="assistant",
+                content=heard,
+                calls=(ToolCall("c1", "roll"),),
+                verbatim=own,
+            ),
+            Message(role="tool", content="4", call_id="c1"),
+            Message(role="user", content="Again."),
+        )
+    )
+    body = request_body(request, "m", options=RequestOptions())
+    text = [{"type": "text", "text": heard}] * bool(heard)
+    assert body["messages"][1]["content"] == [thought, *text, used]

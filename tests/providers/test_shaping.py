@@ -112,7 +112,7 @@ def test_the_shape_holds_its_rules(request: LLMRequest) -> None:
     assert not turns[0].results
     seen: list[str] = []
     for one, then in pairwise(turns):
-        ids = [call.id for call in one.calls]
+        ids = [part.call.id for part in one.calls]
         assert ids == [result.call.id for result in then.results]
         seen += ids
     assert len(set(seen)) == len(seen)

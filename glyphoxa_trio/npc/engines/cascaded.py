@@ -134,7 +134,6 @@ async def _listen(
         opened=bool(turn.opener),
     )
     sentences = Sentences()
-    opened = bool(round_.sentences)
     fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
     patience = ModelTimeout(turn.model_clock)
@@ -190,8 +189,7 @@ async def _listen(
                 case Finished():
                     finished = True
                     chat_finished(chat, event)
-                    # With an opener, the model's message is only a part.
-                    round_.verbatim = None if opened else event.verbatim
+                    round_.verbatim = event.verbatim
                     if ours and event.usage is not None:
                         turn.spent(event.usage)
                     # Closing the request counts as the model's time, too.

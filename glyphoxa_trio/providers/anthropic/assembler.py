@@ -106,8 +106,13 @@ class _Block:
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.ResponseAssembler):
-    """The builder of the events of one response of a Messages server."""
+    """The builder of the events of one response of a Messages server.
 
+    Args:
+      lasting: True if the model wants its thoughts back in later turns as well.
+    """
+
+    lasting: bool = False
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
     _thoughts: Thoughts = attrs.field(factory=Thoughts, init=False)
     _kept: int = attrs.field(default=0, init=False)
@@ -262,4 +267,4 @@ class Assembler(answer.ResponseAssembler):
             return None
         again = [block.again(calls.get(at)) for at, block in self._blocks.items()]
         content = json.dumps([block for block in again if block is not None])
-        return Verbatim(model=self.model, content=content)
+        return Verbatim(model=self.writer, content=content, lasting=self.lasting)

@@ -10,6 +10,7 @@ import attrs
 
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.providers.opaque import wants_thoughts_later
 
 from .assembler import Assembler
 from .wire import DISPENSABLE, RequestOptions, request_body
@@ -44,7 +45,14 @@ class Anthropic(AtEndpoint):
         return "/messages", {"anthropic-version": VERSION, **key}
 
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
-        return request_body(request, self.model, options=self.options)
+        return request_body(
+            request, self.model, options=self.options, writer=self.label
+        )
 
     def _assembler(self, _: LLMRequest) -> Assembler:
-        return Assembler(model=self.model, secret=self.api_key)
+        return Assembler(
+            model=self.model,
+            label=self.label,
+            lasting=self.options.thoughts_back or wants_thoughts_later(self.model),
+            secret=self.api_key,
+        )

@@ -16,6 +16,7 @@ import attrs
 
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
+from glyphoxa_trio.providers.opaque import OpaqueFields
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
 from glyphoxa_trio.providers.shaping import Own, Part, Result, ShapedCall, Text, shape
 
@@ -64,15 +65,22 @@ class RequestOptions(Abilities):
 
 
 def request_body(
-    request: LLMRequest, model: str, *, options: RequestOptions
+    request: LLMRequest, model: str, *, options: RequestOptions, writer: str = ""
 ) -> dict[str, Any]:
-    """Return the body of ``POST /messages``, with streaming."""
+    """Return the body of ``POST /messages``, with streaming.
+
+    Args:
+      writer: the label of the model, which gets what it wrote for itself; by default
+        ``model``.
+    """
     kept = options.tools and options.tool_messages
+    writer = writer or model
     shaped = shape(
         request.messages,
         tool_messages=kept,
         short_ids=options.short_ids,
-        verbatim=lambda message: _verbatim(message, model),
+        verbatim=lambda message: _verbatim(message, writer),
+        opaque=lambda message: _words_only(message, options, writer),
     )
     body: dict[str, Any] = {
         "model": model,
@@ -123,21 +131,44 @@ def _block(part: Part) -> Iterator[Block]:
             yield from blocks
 
 
-def _verbatim(message: Message, model: str) -> tuple[str, list[Block]]:
+def _verbatim(message: Message, writer: str) -> tuple[str, list[Block]]:
     """Return the blocks as this model wrote them, if they still match the message.
 
-    The first value is the text before them: what the host said for the NPC before the
-    model answered.
+    Of a past turn only what was heard is told: the rest of its text is left out. The
+    first value is the text before them: what the host said for the NPC before the model
+    answered.
     """
-    if message.verbatim is None or message.verbatim.model != model:
-        return "", []
-    blocks: list[Block] = json.loads(message.verbatim.content)
+    blocks = _own(message, writer)
     calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
     written = "".join(block["text"] for block in blocks if block["type"] == "text")
     opener = _before(written, message.content)
+    if opener is None and message.verbatim is not None and message.verbatim.lasting:
+        heard = [{"type": "text", "text": message.content}] * bool(message.content)
+        thoughts = [block for block in blocks if block["type"] in THOUGHTS]
+        used = [block for block in blocks if block["type"] == "tool_use"]
+        opener, blocks = "", [*thoughts, *heard, *used]
     if opener is None or calls != [call.id for call in message.calls]:
         return "", []
     return opener, blocks
+
+
+def _own(message: Message, writer: str) -> list[Block]:
+    """Return the blocks that this model wants back, if it wrote the message."""
+    if message.verbatim is None or message.verbatim.model != writer:
+        return []
+    blocks = json.loads(message.verbatim.content)
+    return blocks if isinstance(blocks, list) else []  # otherwise of another API
+
+
+def _words_only(
+    message: Message, options: RequestOptions, writer: str
+) -> OpaqueFields | None:
+    """Return None if the model accepts these calls only in words.
+
+    It wants its own thoughts back with them, and they are not known.
+    """
+    needed = options.thoughts_back and not _own(message, writer)
+    return None if needed else OpaqueFields()
 
 
 def _before(end: str, text: str) -> str | None:

@@ -13,6 +13,8 @@ does not know them by name, but goes by what it can distinguish:
   (``length``, ``content_filter``), a call whose arguments are not a whole JSON object
   is dropped: it never runs, and gets no result. The calls before it are complete, so
   they are passed on, and `Finished` says why the answer ended.
+* Fields that nobody else understands, of the message and of its calls, go back to the
+  model with the results (`providers.opaque`); they are attached to `Finished`.
 * If a call's name is not a tool's name, and a piece makes it the beginning of one, the
   piece is part of the name.
 * Ids are unique within a response. A missing id, and every repetition of one, becomes
@@ -39,6 +41,16 @@ from glyphoxa_trio.providers.llm import (
     LLMEvent,
     TextChunk,
     Usage,
+    Verbatim,
+)
+from glyphoxa_trio.providers.opaque import (
+    MAX_SIZE,
+    Collected,
+    OpaqueFields,
+    is_thought,
+    of_call,
+    of_content,
+    of_message,
 )
 from glyphoxa_trio.providers.payloads import (
     count,
@@ -63,6 +75,7 @@ class _Slot:
     id: str = ""
     name: str = ""
     parts: list[str] = attrs.field(factory=list)
+    fields: Collected = attrs.field(factory=Collected)
 
     @property
     def arguments(self) -> str:
@@ -86,10 +99,14 @@ class Assembler(answer.ResponseAssembler):
     Args:
       thoughts: removes the model's thoughts from the text.
       names: of the tools that it was offered.
+      lasting: True if the model wants its thoughts back in later turns as well.
     """
 
     thoughts: Thoughts = attrs.field(factory=Thoughts)
     names: frozenset[str] = frozenset()
+    lasting: bool = False
+    _fields: Collected = attrs.field(factory=Collected, init=False)
+    _parts: Collected = attrs.field(factory=Collected, init=False)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
 
@@ -148,10 +165,20 @@ class Assembler(answer.ResponseAssembler):
             self._reason = reason
         # A refusal is what the model says; reasoning is not.
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
-        if delta.get("reasoning_content") or delta.get("reasoning"):
-            self.thoughts.elsewhere()
+        if len(delta) > 1 or "content" not in delta or not text:
+            self._keep(delta)
         text = self.thoughts.feed(text)
         return [TextChunk(text)] if text else []
+
+    def _keep(self, delta: dict[str, Any]) -> None:
+        """Keep what the model wants back beside its text and its calls."""
+        fields, parts = of_message(delta), of_content(delta.get("content"))
+        self._fields.add(fields)
+        self._parts.add(parts)
+        if self._fields.size + self._parts.size > MAX_SIZE:
+            raise self._payloads.malformed(f"more than {MAX_SIZE} characters of fields")
+        if parts or any(is_thought(name) and x for name, x in fields.items()):
+            self.thoughts.elsewhere()
 
     def _text(self, content: object) -> str:
         """Return the text of a message's content."""
@@ -190,7 +217,9 @@ class Assembler(answer.ResponseAssembler):
         slot.id = slot.id or call_id
         slot.name = slot.name or name
         slot.parts.append(fragment)
-        self._size += len(fragment)
+        before = slot.fields.size
+        slot.fields.add(of_call(entry))
+        self._size += len(fragment) + slot.fields.size - before
         self._payloads.bounded(len(self._slots), self._size)
 
     def _goes_on(self, slot: _Slot, name: str) -> bool:
@@ -214,14 +243,25 @@ class Assembler(answer.ResponseAssembler):
         cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
         text = self.thoughts.end(cut=cut)
         words = [TextChunk(text)] if text else []
-        events: list[LLMEvent] = [CallReady(call) for call in self._calls(cut)]
+        calls = self._calls(cut)
         if not cut:
-            reason = FinishReason.TOOL_CALLS if events else FinishReason.STOP
-        return [*words, *events, Finished(reason=reason, usage=self._usage)]
+            reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
+        end = Finished(reason=reason, usage=self._usage, verbatim=self._verbatim(calls))
+        return [*words, *(CallReady(call) for call, _ in calls), end]
 
-    def _calls(self, cut: bool) -> list[ToolCall]:
+    def _verbatim(self, calls: list[tuple[ToolCall, _Slot]]) -> Verbatim | None:
+        """Return what the model wants back with its calls."""
+        of_calls = {call.id: slot.fields.value for call, slot in calls}
+        fields = OpaqueFields(
+            message=self._fields.value or {},
+            parts=self._parts.value or (),
+            calls={key: x for key, x in of_calls.items() if x},
+        )
+        return fields.verbatim(self.writer, lasting=self.lasting) if calls else None
+
+    def _calls(self, cut: bool) -> list[tuple[ToolCall, _Slot]]:
         """Return the calls; of an answer that was cut, only complete ones."""
-        calls: list[ToolCall] = []
+        calls: list[tuple[ToolCall, _Slot]] = []
         used: set[str] = set()
         said: set[tuple[int | None, str, str, str]] = set()
         for slot in self._slots:
@@ -239,5 +279,5 @@ class Assembler(answer.ResponseAssembler):
             used.add(call_id)
             # Some servers send no arguments for an empty object.
             text = well_formed(arguments) if arguments.strip() else "{}"
-            calls.append(ToolCall(call_id, slot.name, text))
+            calls.append((ToolCall(call_id, slot.name, text), slot))
         return calls

@@ -9,6 +9,7 @@ import attrs
 
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.providers.opaque import wants_thoughts_later
 from glyphoxa_trio.providers.thoughts import Thoughts, begins_with_thought
 
 from .assembler import Assembler
@@ -38,13 +39,17 @@ class ChatCompletions(AtEndpoint):
         return "/chat/completions", bearer
 
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
-        return request_body(request, self.model, options=self.options)
+        return request_body(
+            request, self.model, options=self.options, writer=self.label
+        )
 
     def _assembler(self, request: LLMRequest) -> Assembler:
         known = begins_with_thought(self.model) or self._thought
         begins = known if self.thinks is None else self.thinks
         return Assembler(
             model=self.model,
+            label=self.label,
+            lasting=self.options.thoughts_back or wants_thoughts_later(self.model),
             secret=self.api_key,
             names=frozenset(spec.name for spec in request.tools),
             thoughts=Thoughts(

@@ -15,12 +15,20 @@ import attrs
 
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
+from glyphoxa_trio.providers.opaque import OpaqueFields, opaque_fields
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
 from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
 from glyphoxa_trio.tools.outcome import ToolCall
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
 """Fields that some servers refuse, and that a request can do without."""
+
+UNSIGNED: Final[Mapping[str, Any]] = {
+    "extra_content": {
+        "google": {"thought_signature": "skip_thought_signature_validator"}
+    }
+}
+"""A call that Gemini 3 has not written itself, as Google's documentation wants it."""
 
 _OURS: Final = frozenset({"model", "messages", "tools", "stream", "n"}) | DISPENSABLE
 
@@ -69,12 +77,17 @@ class RequestOptions(Abilities):
 
 
 def request_body(
-    request: LLMRequest, model: str, *, options: RequestOptions
+    request: LLMRequest, model: str, *, options: RequestOptions, writer: str = ""
 ) -> dict[str, Any]:
-    """Return the body of ``POST /chat/completions``."""
+    """Return the body of ``POST /chat/completions``.
+
+    Args:
+      writer: the label of the model, which gets what it wrote for itself; by default
+        ``model``.
+    """
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request.messages, options)),
+        "messages": list(_messages(request.messages, options, writer or model)),
         "stream": True,
     }
     forced = request.tools_forbidden and not options.tool_choice
@@ -110,13 +123,14 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(
-    messages: Sequence[Message], options: RequestOptions
+    messages: Sequence[Message], options: RequestOptions, writer: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a conversation."""
     shaped = shape(
         messages,
         tool_messages=options.tools and options.tool_messages,
         short_ids=options.short_ids,
+        opaque=lambda message: _opaque(message, options, writer),
     )
     # Without a system role the prompt is put before the first words.
     before = [] if options.system_role else [shaped.system] * bool(shaped.system)
@@ -152,34 +166,59 @@ def _answer(
     turn: ShapedTurn, results: Mapping[str, str], *, one_call: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the assistant's words, its calls, and their results."""
-    content = "\n\n".join(map(str, turn.texts))
+    text = "\n\n".join(map(str, turn.texts))
     calls = turn.calls
     if not calls:
-        yield {"role": "assistant", "content": content}
+        yield {"role": "assistant", "content": text}
         return
+    extras = turn.extras
+    parts = [{"type": "text", "text": text}] * bool(text.strip())
+    content: str | list[Any] = [*extras.parts, *parts] if extras.parts else text
+    fields = extras.message
     for row in [[call] for call in calls] if one_call else [calls]:
         yield {
+            **fields,
             "role": "assistant",
             "content": content,  # "" and not null, which some servers answer with 500
-            "tool_calls": [_call(call) for call in row],
+            "tool_calls": [_call(part.call, part.fields) for part in row],
         }
-        content = ""
-        for call in row:
+        content, fields = "", {}
+        for part in row:
             yield {
                 "role": "tool",
-                "tool_call_id": call.id,
-                "content": results.get(call.id, ""),
+                "tool_call_id": part.call.id,
+                "content": results.get(part.call.id, ""),
             }
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _opaque(
+    message: Message, options: RequestOptions, writer: str
+) -> OpaqueFields | None:
+    """Return what the model wants back with its answer.
+
+    Returns None if it accepts these calls only in words, because its own thoughts,
+    which it wants back with them, are not known: a saved history has none, and another
+    model's are of no use to it.
+    """
+    fields = opaque_fields(message, writer).without(options.refused_back)
+    if options.thoughts_back and not fields.thinks:
+        return None
+    if options.signed_calls and not any(fields.calls.values()):
+        first = message.calls[0].id
+        return attrs.evolve(fields, calls={**fields.calls, first: UNSIGNED})
+    return fields
+
+
+def _call(call: ToolCall, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call as the API wants it."""
     # Servers answer 400 or 500 to a history with a broken name or broken JSON. The
     # result of the call says what was wrong.
     return {
+        **fields,
         "id": call.id,
         "type": "function",
         "function": {
+            **fields.get("function", {}),
             "name": safe_name(call.name),
             "arguments": call.arguments if is_whole(call.arguments) else "{}",
         },

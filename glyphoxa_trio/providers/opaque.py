@@ -1,0 +1,235 @@
+"""The fields of an answer that only its model understands, and wants back. No I/O.
+
+Servers that claim the chat completions API add fields of their own to an answer and to
+its calls: reasoning, signatures of it, encrypted state. Some of them accept the result
+of a call only together with these fields (Gemini 3, DeepSeek, Kimi), others refuse
+every field they do not know (Mistral, Groq, Cerebras), but none has refused a field
+that it had sent itself without saying so. So whatever a model sends beside its text and
+its calls goes back to the same model as it came, and a refusal teaches the rest
+(`abilities`).
+
+In a stream such a field comes in pieces: `Collected` joins them. Text is appended; an
+object gets what each piece adds; of a list of objects, a piece continues the last one
+if it has the same ``index`` and ``type``. A field that says what an object is, such as
+its ``type``, replaces the one before, and a whole value that comes twice counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from .llm import Message, Verbatim
+
+MAX_SIZE: Final = 4 * 1024 * 1024  # characters of one answer
+
+_PLAIN: Final = frozenset(
+    {
+        "role",
+        "content",
+        "tool_calls",
+        "refusal",
+        "function_call",  # the form of a call before ``tool_calls``
+        "annotations",  # of links; the text has what is said
+        "audio",
+        "name",
+        "channel",  # gpt-oss: of the harmony format, refused by its own servers
+    }
+)
+_PLAIN_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
+_PLAIN_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+# What an object is, not what it says: a later value replaces the one before.
+_NAMING: Final = frozenset({"type", "id", "format", "role", "name", "index", "object"})
+_WORDS: Final = frozenset({"text", "summary", "content"})
+_SIGNS: Final = ("signature", "opaque", "encrypted")  # of thoughts, and no words
+
+# DeepSeek since 3.2 and Kimi refuse a past call without the thoughts before it; MiniMax
+# and MiMo are worse without them.
+_LATER: Final = re.compile(r"deepseek|kimi|moonshot|minimax|\bmimo\b", re.IGNORECASE)
+
+
+@attrs.frozen(kw_only=True)
+class OpaqueFields:
+    """The fields of one answer.
+
+    Args:
+      message: the fields of the message.
+      parts: the parts of its content that come before the text, such as thoughts.
+      calls: the fields of each call by the call's id; ``function`` has those of its
+        function.
+    """
+
+    message: Mapping[str, Any] = attrs.field(factory=dict)
+    parts: Sequence[Mapping[str, Any]] = ()
+    calls: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+
+    @property
+    def thinks(self) -> bool:
+        """True if the model's thoughts are among the fields."""
+        return bool(self.parts) or any(map(is_thought, self.message))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the fields of the message and of the calls."""
+        return frozenset(self.message).union(*self.calls.values())
+
+    def without(self, names: frozenset[str]) -> OpaqueFields:
+        """Return the fields without those of these names."""
+        if not names & self.names:
+            return self
+        return attrs.evolve(
+            self,
+            message=_less(self.message, names),
+            calls={key: _less(x, names) for key, x in self.calls.items()},
+        )
+
+    def verbatim(self, writer: str, *, lasting: bool) -> Verbatim | None:
+        """Return the fields as ``writer`` wants them back, None without any."""
+        if not (self.message or self.parts or self.calls):
+            return None
+        text = json.dumps(attrs.asdict(self, recurse=False))
+        return Verbatim(model=writer, content=text, lasting=lasting)
+
+
+def opaque_fields(message: Message, writer: str) -> OpaqueFields:
+    """Return the fields that ``writer`` wants back with its ``message``, if any."""
+    if message.verbatim is None or message.verbatim.model != writer:
+        return _NONE
+    data = json.loads(message.verbatim.content)
+    # A list is the form of another API, for which nothing is known here.
+    return OpaqueFields(**data) if isinstance(data, dict) else _NONE
+
+
+def is_thought(name: str) -> bool:
+    """Return whether a field of this name has thoughts, or a sign of them."""
+    return name.startswith(("reasoning", "thinking", "thought"))
+
+
+def wants_thoughts_later(model: str) -> bool:
+    """Return whether a model of this name wants its thoughts back in later turns.
+
+    Others want them until the turn ends, and the past is shorter without them.
+    """
+    return _LATER.search(model) is not None
+
+
+def of_message(delta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the opaque fields of a message, or of a piece of it."""
+    return _less(delta, _PLAIN)
+
+
+def of_call(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the opaque fields of a call, or of a piece of it."""
+    fields = _less(entry, _PLAIN_OF_CALL)
+    function = entry.get("function")
+    more = _less(function, _PLAIN_OF_FUNCTION) if isinstance(function, dict) else {}
+    return fields | {"function": more} if more else fields
+
+
+def of_content(content: object) -> list[dict[str, Any]]:
+    """Return the parts of a content that are thoughts."""
+    parts = content if isinstance(content, list) else ()
+    return [
+        part
+        for part in parts
+        if isinstance(part, dict) and is_thought(str(part.get("type")))
+    ]
+
+
+def _less(fields: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: x for name, x in fields.items() if name not in names}
+
+
+@attrs.define(eq=False)
+class Collected:
+    """An object or a list that comes in pieces: `add` each, then take the `value`.
+
+    ``size`` is how many characters the pieces had.
+    """
+
+    size: int = 0
+    _value: Any = attrs.field(default=None, init=False)
+
+    def add(self, piece: Mapping[str, Any] | Sequence[Any]) -> None:
+        """Join a piece to the value."""
+        if piece:
+            self._value = self._joined(self._value, piece, "")
+
+    @property
+    def value(self) -> Any:
+        """The value without what stayed empty, None if nothing is left."""
+        value = _finished(self._value)
+        if isinstance(value, dict):
+            value = {name: x for name, x in value.items() if x not in _EMPTY}
+        return value or None
+
+    def _joined(self, old: Any, piece: object, name: str) -> Any:
+        """Return the value of a field with another piece of it."""
+        if isinstance(piece, str):
+            self.size += len(piece)
+            if not isinstance(old, _Growing) or name in _NAMING:
+                return _Growing([piece])
+            if old.parts != [piece] or _is_words(name):
+                old.parts.append(piece)
+            return old
+        self.size += 1
+        if isinstance(piece, dict):
+            known = old if isinstance(old, dict) else {}
+            for key, part in piece.items():
+                if part is not None or key not in known:
+                    known[key] = self._joined(known.get(key), part, key)
+            return known
+        if isinstance(piece, list):
+            rows = old if isinstance(old, list) else []
+            for row in piece:
+                if rows and _continues(row, rows[-1]):
+                    rows[-1] = self._joined(rows[-1], row, name)
+                else:
+                    rows.append(self._joined(None, row, name))
+            return rows
+        return piece
+
+
+@attrs.define(eq=False)
+class _Growing:
+    """A text that is not complete. Its pieces are joined once, at the end."""
+
+    parts: list[str]
+
+
+def _is_words(name: str) -> bool:
+    """Return whether the same piece twice means that it was said twice."""
+    if name in _WORDS:
+        return True
+    return is_thought(name) and not any(sign in name for sign in _SIGNS)
+
+
+def _continues(row: object, last: object) -> bool:
+    """Return whether a row of a list is the next piece of the last one."""
+    if not (isinstance(last, dict) and isinstance(row, dict)):
+        return False
+    for name in ("type", "id", "index"):
+        old, new = _finished(last.get(name)), row.get(name)
+        if None not in (old, new) and old != new:
+            return False
+    return "index" in row or any(map(_is_words, row))
+
+
+def _finished(value: Any) -> Any:
+    """Return the value with its texts joined."""
+    match value:
+        case _Growing(parts):
+            return "".join(parts)
+        case dict():
+            return {name: _finished(x) for name, x in value.items()}
+        case list():
+            return [_finished(x) for x in value]
+    return value
+
+
+_EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
+_NONE: Final = OpaqueFields()
