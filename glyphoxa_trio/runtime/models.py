@@ -28,6 +28,7 @@ from glyphoxa_trio.providers.chain import Chain, ModelCandidate, ModelStatistics
 from glyphoxa_trio.providers.line import RequestSlots
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.remedies import Advice
+from glyphoxa_trio.providers.schemas.forms import SchemaForm
 
 Given = TypeVar("Given")
 
@@ -225,6 +226,7 @@ def link_of(
         name_field=_given(config.name_field, preset.name_field),
         tools=config.tools is not False,
         context_tokens=config.context,
+        schemas=_schemas(config),
         extra=dict(config.extra),
     )
     return ChatCompletions(
@@ -281,6 +283,14 @@ def _loads_within(config: ModelConfig) -> float | None:
 
 def _given(value: Given | None, preset: Given) -> Given:
     return preset if value is None else value
+
+
+def _schemas(config: ModelConfig) -> SchemaForm:
+    """Return the form of tools: Google's, also behind a proxy that passes them on."""
+    host = urlsplit(config.address).hostname or ""
+    google = config.provider is Provider.GEMINI or host.endswith(".googleapis.com")
+    named = "gemini" in (config.model or "").lower()
+    return SchemaForm.GEMINI if google or named else SchemaForm.PLAIN
 
 
 def _max_tokens_field(

@@ -253,7 +253,7 @@ def test_a_conversation_with_calls_needs_tools_also_when_none_is_left() -> None:
         {
             "name": "roll",
             "description": "Not available.",
-            "input_schema": {"type": "object"},
+            "input_schema": {"type": "object", "properties": {}},
         }
     ]
     assert sent["tool_choice"] == {"type": "none"}
@@ -295,6 +295,7 @@ def test_a_schema_is_reduced_to_what_is_taken() -> None:
         "properties": {"a": {"anyOf": [{"type": "string"}]}},
         "required": ["a"],
     }
+    assert tool["description"] == 'It also needs "$top".'
     assert "anyOf" in odd.parameters
 
 

@@ -1,14 +1,12 @@
 """Build the request of the Messages API, without I/O: a conversation as JSON.
 
-The conversation is shaped by `shaping`. Other things for which the server refuses a
-whole request are left out as well: a union or an invalid key at the root of a tool's
-schema, and results without tools.
+The conversation is shaped by `shaping`, and tools are written by `schemas`. Results
+without tools, for which the server refuses a whole request, are described in words.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.opaque import OpaqueFields
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.providers.shaping import Own, Part, Result, ShapedCall, Text, shape
 
 DISPENSABLE: Final = frozenset({"temperature", "tool_choice"})
@@ -29,8 +28,6 @@ MAX_TOKENS: Final = 4096  # of an answer, its thoughts included, unless configur
 _OURS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "stream", "max_tokens"}
 )
-_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_UNIONS: Final = frozenset({"oneOf", "anyOf", "allOf"})
 Block = dict[str, Any]
 
 
@@ -200,25 +197,9 @@ def _gone(name: str) -> ToolSpec:
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     """Return a tool as the API wants it."""
+    taken = tool_in(SchemaForm.PLAIN, spec)
     return {
-        "name": spec.name,
-        "description": spec.description,
-        "input_schema": _schema(spec.parameters),
+        "name": taken.name,
+        "description": taken.description,
+        "input_schema": taken.parameters,
     }
-
-
-def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema as the server accepts it.
-
-    Arguments are validated against the original schema.
-    """
-    schema = {key: x for key, x in parameters.items() if key not in _UNIONS}
-    schema["type"] = "object"
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        kept = {key: x for key, x in properties.items() if _KEY.fullmatch(key)}
-        if len(kept) < len(properties):
-            schema["properties"] = kept
-            wanted = schema.get("required") or ()
-            schema["required"] = [key for key in wanted if key in kept]
-    return schema

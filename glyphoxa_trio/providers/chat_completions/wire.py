@@ -1,9 +1,9 @@
 """Build the request of the chat completions API, without I/O: a conversation as JSON.
 
-The conversation is shaped by `shaping`, so that strict servers accept it. Answers are
-read by `assembler`, errors by `failures`. A malformed name or argument of an earlier
-answer must not make every later request fail, so names and arguments are sent back in a
-form that servers accept.
+The conversation is shaped by `shaping`, and tools are written by `schemas`, so that
+strict servers accept them. Answers are read by `assembler`, errors by `failures`. A
+malformed name or argument of an earlier answer must not make every later request fail,
+so names and arguments are sent back in a form that servers accept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.opaque import OpaqueFields, opaque_fields
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -45,6 +46,7 @@ class RequestOptions(Abilities):
       parallel_tool_calls: None leaves it to the server.
       name_field: True if the server takes ``name`` in a user's message. Most refuse it,
         so otherwise the speaker is named in the text.
+      schemas: the form of tools that the server takes.
       extra: further fields of the body, such as ``seed`` or ``reasoning_effort``.
 
     Raises:
@@ -59,6 +61,7 @@ class RequestOptions(Abilities):
     stream_options: bool = True
     parallel_tool_calls: bool | None = None
     name_field: bool = False
+    schemas: SchemaForm = SchemaForm.PLAIN
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -92,7 +95,7 @@ def request_body(
     }
     forced = request.tools_forbidden and not options.tool_choice
     if request.tools and options.tools and not forced:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_tool(spec, options.schemas) for spec in request.tools]
         if request.tools_forbidden:
             body["tool_choice"] = "none"
         else:
@@ -110,16 +113,13 @@ def request_body(
     return body | dict(options.extra)
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _tool(spec: ToolSpec, form: SchemaForm) -> dict[str, Any]:
     """Return a tool as the API wants it."""
-    return {
-        "type": "function",
-        "function": {
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": spec.parameters,
-        },
-    }
+    taken = tool_in(form, spec)
+    function: dict[str, Any] = {"name": taken.name, "description": taken.description}
+    if taken.parameters:
+        function["parameters"] = taken.parameters
+    return {"type": "function", "function": function}
 
 
 def _messages(

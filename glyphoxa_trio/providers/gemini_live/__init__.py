@@ -4,7 +4,6 @@
 its family supports. The protocol is in `wire`, without I/O: `messages` builds messages,
 `incoming` parses those that arrive, `turn` turns the model's turns into responses,
 `calls` keeps the calls made in them, and `hearing` the transcripts of the user.
-`schema` reduces the tools' schemas to what Gemini accepts.
 """
 
 from __future__ import annotations

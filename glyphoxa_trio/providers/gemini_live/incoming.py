@@ -18,9 +18,9 @@ from glyphoxa_trio.providers.failures import excerpt, kind_of_status
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
 from glyphoxa_trio.providers.payloads import well_formed
 from glyphoxa_trio.providers.s2s import Complaint
+from glyphoxa_trio.providers.schemas.values import is_number, listed, mapping
 from glyphoxa_trio.secret import Secret
 
-from .encoding import is_number, listed, mapping
 from .profiles import OUTPUT_RATE
 
 MAX_UNKNOWN: Final = 32  # names that are counted one by one

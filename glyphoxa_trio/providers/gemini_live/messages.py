@@ -20,11 +20,11 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     TranscriptLine,
 )
+from glyphoxa_trio.providers.schemas.gemini import reduced
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .options import SessionOptions
 from .profiles import INPUT_RATE, HistoryStyle, Profile
-from .schema import reduced
 
 Message = dict[str, Any]
 

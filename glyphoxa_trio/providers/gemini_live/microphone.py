@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers.s2s import Event, SpeechStarted, SpeechStopped
+from glyphoxa_trio.providers.schemas.values import mapping
 
-from .encoding import mapping
 from .hearing import Hearing
 
 PAUSE: Final = 1.0  # seconds without audio after which the microphone counts as off

@@ -33,11 +33,11 @@ from glyphoxa_trio.providers.s2s import (
     ResponseStarted,
     Spoken,
 )
+from glyphoxa_trio.providers.schemas.values import listed, mapping
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from . import incoming
 from .calls import Calls
-from .encoding import listed, mapping
 from .hearing import Hearing
 
 STOPPING: Final = 3.0  # seconds in which a server confirms that it has stopped

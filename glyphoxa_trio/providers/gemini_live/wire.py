@@ -43,10 +43,11 @@ from glyphoxa_trio.providers.s2s import (
     TranscriptLine,
     UsageSeen,
 )
+from glyphoxa_trio.providers.schemas.values import mapping
 from glyphoxa_trio.secret import Secret
 
 from . import incoming, messages
-from .encoding import encoded, mapping
+from .encoding import encoded
 from .hearing import Hearing
 from .microphone import GeminiMicrophone
 from .options import SessionOptions

@@ -16,6 +16,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     TranscriptLine,
 )
+from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.tools.naming import MAX_LENGTH, is_exposed_name
 
 from .options import SessionOptions
@@ -102,14 +103,15 @@ def tools_of(tools: Sequence[S2STool]) -> list[dict[str, Any]]:
         if name in seen:
             raise ValueError(f"tool {name!r} is declared twice")
         seen.add(name)
+    taken = (tool_in(SchemaForm.PLAIN, tool.spec) for tool in tools)
     return [
         {
             "type": "function",
-            "name": tool.spec.name,
-            "description": tool.spec.description,
-            "parameters": tool.spec.parameters,
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.parameters,
         }
-        for tool in tools
+        for spec in taken
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from glyphoxa_trio.providers.gemini_live.schema import (
+from glyphoxa_trio.providers.schemas.gemini import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     reduced,
@@ -285,6 +285,7 @@ def test_an_object_may_hold_what_any_of_its_forms_holds() -> None:
     )
     assert node == {
         "type": "OBJECT",
+        "description": 'Give one of: kind = "a" with n, kind = "b".',
         "properties": {"kind": {"type": "STRING"}, "n": {"type": "INTEGER"}},
         "required": ["kind"],
     }

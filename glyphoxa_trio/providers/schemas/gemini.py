@@ -25,12 +25,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import unquote
 
 import attrs
 
-from .encoding import listed, mapping
-from .joining import joined, kinds_of, values_of
+from .flat import NODE, Flattener, Node, forms_of
+from .joining import kinds_of, values_of
 from .keywords import (
     counts,
     cut,
@@ -41,21 +40,19 @@ from .keywords import (
     of_string,
     text_of,
 )
+from .uniting import choice, united
+from .values import listed, mapping
 
 MAX_DEPTH: Final = 8  # of nested objects, arrays and forms
 MAX_CHARACTERS: Final = 24_000  # approximately, of the whole schema
 
-_NODE: Final = 24  # characters of a node besides its contents
-_NESTING: Final = 16  # of nested allOf and references
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _EXAMPLE: Final = {"type": "STRING", "description": "One of any fields."}
-
-Node = dict[str, Any]
 
 
 def reduced(parameters: Mapping[str, Any]) -> Node | None:
     """Return the schema of a function's parameters; None if there are none."""
-    root = _Reducer(parameters).node(parameters, 0, frozenset({"#"}))
+    root = _Reducer(parameters, MAX_CHARACTERS).node(parameters, 0, frozenset({"#"}))
     if root is None or not root.get("properties"):
         return None
     root.pop("nullable", None)
@@ -63,11 +60,8 @@ def reduced(parameters: Mapping[str, Any]) -> Node | None:
 
 
 @attrs.define(eq=False)
-class _Reducer:
+class _Reducer(Flattener):
     """One reduction: the root schema for references, and the budget that is left."""
-
-    root: Mapping[str, Any]
-    left: int = MAX_CHARACTERS
 
     def node(self, schema: Any, depth: int, refs: frozenset[str]) -> Node | None:
         """Reduce a schema. None if nothing fits the schema, or the budget is used up.
@@ -76,61 +70,31 @@ class _Reducer:
         """
         if schema is False or self.left <= 0:
             return None
-        self.left -= _NODE
-        flat, refs = self._flat(mapping(schema), refs)
+        self.left -= NODE
+        flat, refs = self.flat(mapping(schema), refs)
         if depth == 0:
             flat["type"] = "object"  # parameters are always an object
         if depth > MAX_DEPTH:
             return _leaf(next(iter(kinds_of(flat)), "STRING"))
-        forms = listed(flat.pop("anyOf", None)), listed(flat.pop("oneOf", None))
-        if any(forms):
-            return self._forms(flat, forms[0] or forms[1], depth, refs)
+        if forms := forms_of(flat):
+            return self._forms(flat, forms, depth, refs)
         return self._typed(flat, depth, refs)
-
-    def _flat(
-        self, schema: Mapping[str, Any], refs: frozenset[str], nesting: int = 0
-    ) -> tuple[Node, frozenset[str]]:
-        """Return ``schema`` with its references followed and its ``allOf`` joined."""
-        flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
-        parts = listed(schema.get("allOf"))
-        opened = refs
-        if isinstance(ref := schema.get("$ref"), str):
-            target = self._target(ref)
-            parts = [_outline(target) if ref in refs else target, *parts]
-            opened |= {ref}
-        inside = opened
-        for part in map(mapping, parts):
-            self.left -= _NODE + len(part) + len(mapping(part.get("properties")))
-            if self.left <= 0 or nesting >= _NESTING:
-                break
-            more, others = self._flat(part, opened, nesting + 1)
-            flat = joined(flat, more)
-            inside |= others
-        return flat, inside
-
-    def _target(self, ref: str) -> Mapping[str, Any]:
-        """Return the target of a reference inside the schema; anything, if none."""
-        found: Any = self.root if ref == "#" or ref.startswith("#/") else None
-        for step in unquote(ref[1:]).split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                number = int(step) if re.fullmatch("[0-9]{1,6}", step) else -1
-                found = found[number] if 0 <= number < len(found) else None
-            else:
-                found = mapping(found).get(step)
-        return mapping(found)
 
     def _forms(
         self, base: Node, forms: list[Any], depth: int, refs: frozenset[str]
     ) -> Node:
         """Reduce a schema of several forms, with the keywords beside them."""
         kinds = kinds_of(base)
-        if kinds and kinds != ["OBJECT"]:
+        if kinds == ["OBJECT"]:
+            objects, refs = self.objects(forms, refs)
+            said = f"{text_of(base.get('description'))} {choice(base, objects)}"
+            whole = united(base, objects) | {"description": said}
+            return self._typed(whole, depth, refs)
+        if kinds:
             return self._typed(base, depth, refs)
-        node = self._typed(base, depth, refs) if kinds else None
         text = text_of(base.get("description"))
         nullable = may_be_null(base)
-        self.left -= len(text) + _NODE
+        self.left -= len(text) + NODE
         nodes: list[Node] = []
         for form in forms:
             if is_null(form):
@@ -139,8 +103,6 @@ class _Reducer:
                 nodes += one.get("anyOf", [one])
             elif self.left <= 0:
                 break
-        if node is not None:
-            return _absorbed(node, nodes)
         first: Node = dict(nodes[0]) if nodes else {"type": "STRING"}
         if text:
             first["description"] = cut(f"{text} {first.get('description', '')}")
@@ -156,7 +118,7 @@ class _Reducer:
         flat["nullable"] = may_be_null(flat)
         nodes: list[Node] = []
         for kind in kinds:
-            self.left -= _NODE
+            self.left -= NODE
             nodes.append(self._of(kind, flat | {"type": kind}, depth + 1, refs))
             flat = flat | {"nullable": False, "description": ""}
         return _one_of(nodes)
@@ -210,14 +172,6 @@ def _leaf(kind: str) -> Node:
     return {"type": "STRING" if kind in ("ARRAY", "OBJECT") else kind}
 
 
-def _outline(target: Mapping[str, Any]) -> Node:
-    """Return the node for a schema that contains itself."""
-    return {
-        "type": kinds_of(target)[:1] or "object",
-        "description": target.get("description"),
-    }
-
-
 def _one_of(nodes: Iterable[Node]) -> Node:
     """Return one node, or the different ones as forms."""
     unique: list[Node] = []
@@ -225,20 +179,6 @@ def _one_of(nodes: Iterable[Node]) -> Node:
         if node not in unique:
             unique.append(node)
     return unique[0] if len(unique) == 1 else {"anyOf": unique}
-
-
-def _absorbed(node: Node, forms: list[Node]) -> Node:
-    """Return an object that may have the properties of any of its forms."""
-    objects = [form for form in forms if form.get("type") == "OBJECT"]
-    properties = dict(node.get("properties", {}))
-    for form in objects:
-        for name, schema in form.get("properties", {}).items():
-            properties.setdefault(name, schema)
-    always = objects[0].get("required", []) if objects else []
-    for form in objects:
-        always = [name for name in always if name in form.get("required", [])]
-    rest = {k: v for k, v in node.items() if k not in ("properties", "required")}
-    return rest | _object(properties, [*node.get("required", []), *always])
 
 
 def _object(properties: Node, required: Iterable[Any]) -> Node:

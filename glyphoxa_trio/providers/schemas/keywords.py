@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from glyphoxa_trio.providers.payloads import well_formed
 
-from .encoding import is_number, listed, mapping
 from .joining import values_of
+from .values import is_number, listed, mapping
 
 MAX_TEXT: Final = 500  # characters of a description, default, pattern or value
 MAX_ENUM: Final = 2_000  # characters of all values of one enum
@@ -89,13 +89,19 @@ def counts(flat: Node, *names: str) -> Node:
 
 
 def description(kind: str, flat: Node) -> str:
-    """Return the description; of a number, with the values that are allowed."""
+    """Return the description, with what the keywords of its type cannot say.
+
+    That is the values of a number that are allowed, and most formats of a string.
+    """
     text = text_of(flat.get("description"))
     if kind in ("INTEGER", "NUMBER"):
         numbers = [value for value in values_of(flat) if is_number(value)]
         if numbers:
             said = ", ".join(map(str, islice(numbers, MAX_TEXT)))
             text = f"{text} One of: {said}."
+    elif kind == "STRING" and flat.get("format") not in ("date-time", "enum"):
+        form = text_of(flat.get("format"))
+        text += f" Format: {form}." if form else ""
     return cut(text)
 
 

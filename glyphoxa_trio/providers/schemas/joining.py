@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .encoding import is_number, listed, mapping
+from .values import is_number, listed, mapping
 
 MAX_VALUES: Final = 1_000  # of an enum, which is ignored beyond; of required
 
@@ -68,6 +68,10 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
                 both[key] = min(a, b) if is_number(a) and is_number(b) else a
             case "items" if isinstance(a, Mapping) and isinstance(b, Mapping):
                 both[key] = {"allOf": [a, b]}
+            case "prefixItems" | "items" if listed(a) and listed(b):
+                longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+                joint = [{"allOf": pair} for pair in zip(a, b, strict=False)]
+                both[key] = [*joint, *longer[len(shorter) :]]
             case "description":
                 both[key] = a or b
     return both
