@@ -87,6 +87,11 @@ def opened_table(
 def show_token(page: Page, token: str) -> None:
     """Log in with this token, as a person does."""
     page.get_by_role("button", name="Log in").click()
+    answer_with_token(page, token)
+
+
+def answer_with_token(page: Page, token: str) -> None:
+    """Answer the page's question for a token."""
     page.get_by_label("The token").fill(token)
     page.get_by_role("dialog").get_by_role("button", name="Log in").click()
     page.get_by_role("dialog").wait_for(state="detached")

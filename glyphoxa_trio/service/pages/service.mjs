@@ -33,11 +33,14 @@ async function send(method, path, body) {
 
 /** Send a request; where its right is missing, ask for a token and try once more. */
 export async function api(method, path, body) {
+  const rights = changes;
   try {
     return await send(method, path, body);
   } catch (error) {
     const refused = error.status === 401 || (error.status === 403 && error.code === "forbidden");
-    if (!refused || !(await logIn(error.message))) throw error;
+    // Where the person has just logged out, the page had asked with the rights of before.
+    if (!refused || leaving || rights !== changes) throw error;
+    if (!(await logIn(error.message))) throw error;
     return send(method, path, body);
   }
 }
@@ -63,14 +66,31 @@ export async function onRole(listener) {
 }
 
 async function roleChanged() {
+  changes += 1;
   const me = await send("GET", "/api/me");
   for (const listener of listeners) listener(me);
+  changes += 1; // what was asked for meanwhile had the old rights or the new ones
   socket?.close(); // and opens again, with the new rights
   wake?.();
 }
 
-/** Ask for a token until it is right, or the question is closed. */
-export async function logIn(why = "") {
+let question = null; // the open question for a token: there is one at a time
+let declined = false; // the person logged out or closed the question: they ask next
+let leaving = false; // a logout is under way
+let changes = 0; // grows when the rights of this page begin to change, and when they have
+
+/** Ask for a token until it is right, or the question is closed.
+ *
+ * Who asks while the question is open gets the same answer: the page and a person may
+ * both ask in one moment. */
+export function logIn(why = "") {
+  question ??= askForToken(why).finally(() => {
+    question = null;
+  });
+  return question;
+}
+
+async function askForToken(why) {
   let told = why;
   for (;;) {
     const said = await ask("Token", h("div", {},
@@ -79,21 +99,32 @@ export async function logIn(why = "") {
       h("label", {}, "The token that was printed at the start, or one of the token file",
         h("input", { type: "password", name: "token", required: true, autocomplete: "current-password" }))),
     { ok: "Log in" });
-    if (said === null) return false;
+    if (said === null) {
+      declined = true;
+      return false;
+    }
     try {
       await send("POST", "/api/login", { token: said.token.trim() });
     } catch (error) {
       told = error.message;
       continue;
     }
+    declined = false;
     await roleChanged();
     return true;
   }
 }
 
 export async function logOut() {
-  await send("POST", "/api/logout", {});
-  await roleChanged();
+  // Before the service closes the connection: the page would open it again, with what
+  // the old rights allow, be refused, and ask for a token by itself.
+  declined = leaving = true;
+  try {
+    await send("POST", "/api/logout", {});
+    await roleChanged();
+  } finally {
+    leaving = false;
+  }
 }
 
 let socket = null;
@@ -119,6 +150,7 @@ export function keepWatching({ options = {}, opened, seen, state }) {
 
 /** Keep a connection: open it again whenever it breaks, with a pause that grows.
  *
+ * Where it needs a token it asks for one, except after a logout: then the person asks.
  * `work(client)` is called after each opening; when it ends or fails, the next one is
  * opened. `state(text)` is called with the state of the connection. */
 export async function keepConnected({ work, state }) {
@@ -126,6 +158,7 @@ export async function keepConnected({ work, state }) {
   url.protocol = url.protocol.replace("http", "ws");
   let pause = 250;
   for (;;) {
+    const rights = changes;
     try {
       socket = await connect(url.href);
       pause = 250;
@@ -133,8 +166,11 @@ export async function keepConnected({ work, state }) {
       await work(socket);
     } catch (error) {
       if (error.code === "forbidden" || error.code === 4001) {
+        socket?.close();
+        socket = null;
+        if (rights !== changes) continue; // what was refused had the rights of before
         state("needs a token");
-        if (!(await logIn("a token is needed"))) {
+        if (declined || !(await logIn("a token is needed"))) {
           await new Promise((go) => {
             wake = go;
             setTimeout(go, 30_000);
