@@ -8,6 +8,9 @@ Synthesis is cancelled at once by an interruption, and for a filler when the ans
 come. The synthesizers are asked one after the other, until one has begun. If none can
 say a sentence, a soft tone is played, once in a turn, and an event is sent for each
 sentence. What the model of the turn speaks itself is not spoken again.
+
+A synthesizer gets the spoken form of a sentence (`markdown`); events have the written
+one. A sentence of which nothing is spoken, such as a row of signs, is passed over.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from .events import (
     TextDelta,
     TurnEvent,
 )
+from .markdown import MarkdownReader
 from .spoken_audio import SpokenAudio
 
 # Seconds that a synthesizer may be silent within a sentence. A good synthesizer has
@@ -87,10 +91,12 @@ class Speaking:
     post: Callable[[TurnEvent], None]
     warn: Callable[[str], None]
     _aloud: SpokenAudio
-    # With their places among the sentences of their round.
-    _waiting: deque[tuple[Sentence | Filler, int]] = attrs.field(
+    # With what is said of them, and their places among the sentences of their round.
+    _waiting: deque[tuple[Sentence | Filler, str, int]] = attrs.field(
         factory=deque, init=False
     )
+    # of the round that is being written
+    _reader: MarkdownReader = attrs.field(factory=MarkdownReader, init=False)
     _places: Counter[int] = attrs.field(factory=Counter, init=False)  # by round
     _news: Signal = attrs.field(factory=Signal, init=False)
     _no_more: bool = attrs.field(default=False, init=False)
@@ -130,14 +136,17 @@ class Speaking:
         if isinstance(event, Sentence):
             place = self._places[event.round]
             self._places[event.round] += 1
-            self._aloud.begin(event.round, place, event.text)
+            if not place:
+                self._reader = MarkdownReader()
+            form = self._reader.read(event.text)
+            self._aloud.begin(event.round, place, event.text, form)
             if voiced:  # if there is no audio of it, it counts as text does
                 self._aloud.end(event.round, place, failed=True)
                 return
-            self._waiting.append((event, place))
+            self._waiting.append((event, form.text, place))
             self._news.set()
         elif isinstance(event, Filler):
-            self._waiting.append((event, 0))
+            self._waiting.append((event, MarkdownReader().read(event.text).text, 0))
             self._news.set()
 
     def _drop_fillers(self) -> None:
@@ -154,15 +163,15 @@ class Speaking:
                 await self._news.changed()
                 continue
             match self._waiting.popleft():
-                case Filler() as filler, _:
+                case Sentence() as sentence, text, place:
+                    await self._say_sentence(sentence, text, place)
+                case filler, text, _:
                     with trio.CancelScope() as self._filler:
-                        await self._say(filler, self._aloud.give_filler, _untold)
+                        await self._say(filler, text, self._aloud.give_filler, _untold)
                     self._filler = None
-                case Sentence() as sentence, place:
-                    await self._say_sentence(sentence, place)
         self._all_said.set()
 
-    async def _say_sentence(self, sentence: Sentence, place: int) -> None:
+    async def _say_sentence(self, sentence: Sentence, text: str, place: int) -> None:
         round_, said = sentence.round, 0.0
 
         def given(seconds: float) -> None:
@@ -173,7 +182,7 @@ class Speaking:
         def ends(words: int, end: float) -> None:
             self._aloud.time_words(round_, place, words, end)
 
-        whole = await self._say(sentence, given, ends)
+        whole = await self._say(sentence, text, given, ends)
         self._aloud.end(round_, place, failed=not whole)
         if not (whole or said):
             await self._sound_cue(sentence)
@@ -189,14 +198,17 @@ class Speaking:
     async def _say(
         self,
         event: Sentence | Filler,
+        text: str,
         given: Callable[[float], None],
         ends: Callable[[int, float], None],
     ) -> bool:
-        """Say the event's text; return True if all of it could be said.
+        """Say the text of an event; return True if all of it could be said.
 
         ``given`` is called with the seconds of each piece, ``ends`` as `TellsWords`
         says.
         """
+        if not text:
+            return True
         failures: list[str] = []
         begun = False
 
@@ -206,7 +218,7 @@ class Speaking:
             given(seconds)
 
         for mouth in self.mouths():
-            failure = await self._say_with(mouth, event, begins, ends)
+            failure = await self._say_with(mouth, event, text, begins, ends)
             if failure is None:
                 return True
             failures.append(failure)
@@ -219,6 +231,7 @@ class Speaking:
         self,
         mouth: Synthesizer,
         event: Sentence | Filler,
+        text: str,
         given: Callable[[float], None],
         ends: Callable[[int, float], None],
     ) -> str | None:
@@ -227,7 +240,7 @@ class Speaking:
         try:
             with trio.CancelScope() as patience:
                 patience.deadline = trio.current_time() + SILENCE
-                async with mouth.speak(event.text, self.voice) as pieces:
+                async with mouth.speak(text, self.voice) as pieces:
                     if isinstance(pieces, TellsWords):
                         pieces.tell_words(ends)
                     async for pcm in pieces:

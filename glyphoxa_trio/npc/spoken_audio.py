@@ -6,7 +6,7 @@ of it that was played; the last word only if it was complete. If its synthesis w
 so that its length is unknown, the sentence counts as at least as long as a person takes
 to say it. A synthesizer that tells when its words end is believed instead, as far as it
 has told. Nothing after it was heard. A sentence that could not be spoken counts as text
-does.
+does. Words are counted as they are spoken, and remembered as they were written.
 
 A speech-to-speech model sends words and audio separately, without saying which belong
 together. Of the words of one round, those were heard that fit into the share of the
@@ -21,6 +21,7 @@ from typing import Final
 
 import attrs
 
+from .markdown import SpokenForm
 from .playback import Playback
 
 # Seconds. A player counts in frames, and rounds.
@@ -37,7 +38,7 @@ class _SpokenText:
     so many words end at so many seconds of it, in order, as far as that is known.
     """
 
-    text: str
+    form: SpokenForm
     over: bool = False
     failed: bool = False
     ends: list[tuple[int, float]] = attrs.field(factory=list)
@@ -68,9 +69,14 @@ class SpokenAudio:
 
     # Audio that is sent.
 
-    def begin(self, round_: int, place: int, text: str) -> None:
-        """Record that a sentence will be spoken, after those before it."""
-        self._said[round_, place] = _SpokenText(text)
+    def begin(
+        self, round_: int, place: int, text: str, form: SpokenForm | None = None
+    ) -> None:
+        """Record that a sentence will be spoken, after those before it.
+
+        ``form``: its spoken form; None if it is spoken as it is written.
+        """
+        self._said[round_, place] = _SpokenText(form or SpokenForm(text, text))
 
     def give(self, round_: int, place: int, seconds: float) -> None:
         """Add seconds of a sentence's audio that are sent to the listener."""
@@ -172,11 +178,11 @@ def _words(said: _SpokenText, heard: float, given: float) -> str:
 
     Those after the last one whose end is known are a share of the rest.
     """
-    words = said.text.split()
+    words = said.form.text.split()
     known, at = 0, 0.0
     for count, end in said.ends:
         if heard < end - TOLERANCE:
-            return " ".join(words[:known])
+            return said.form.words(known)
         known, at = count, end
     rest = words[known:]
     length = given - at
@@ -184,4 +190,4 @@ def _words(said: _SpokenText, heard: float, given: float) -> str:
         length = max(length, len(" ".join(rest)) / USUAL)
     if length > 0:
         known += floor(len(rest) * max(0.0, heard - at) / length)
-    return " ".join(words[:known])
+    return said.form.words(known)

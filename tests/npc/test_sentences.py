@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -240,22 +238,6 @@ def test_any_chunking_gives_the_same_opening(
         wide = sum(x >= _NO_BLANKS for x in found) // _A_WORD  # need no blanks
         long = len(words) == most_words or len(words) - 1 + wide >= most_words
         assert found == whole[0] or long
-
-
-@pytest.fixture
-def five_seconds_of_work() -> Iterator[None]:
-    """Fails, instead of hanging, a test that takes more of the processor."""
-
-    def too_much(*_: object) -> None:
-        raise AssertionError("five seconds of the processor were not enough")
-
-    before = signal.signal(signal.SIGPROF, too_much)
-    signal.setitimer(signal.ITIMER_PROF, 5)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.mark.parametrize("piece", [".", "?!", "Dr. ", "... and ", '." ', "1. ", "x"])
