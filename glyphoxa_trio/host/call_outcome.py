@@ -15,6 +15,7 @@ from glyphoxa_trio.actors import SharedTaskCancelled
 from glyphoxa_trio.errors import GlyphoxaError, said, words
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
+    OutputMismatch,
     ToolError,
     ToolUnavailable,
 )
@@ -149,6 +150,8 @@ def to_outcome(
                 answer = ToolResult.of(value)
                 return answered(pending_call, answer, now, cached=cached, shared=shared)
             case outcome.Error(ToolError() as error):
+                if isinstance(error, OutputMismatch):
+                    return _ran(pending_call, error, now)
                 nonsense = isinstance(error, AnswerUnusable)
                 return _end(
                     pending_call,
@@ -236,6 +239,19 @@ def interrupted(pending_call: PendingCall, now: float) -> Outcome:
         "interrupted; it goes on by itself" if pending_call.goes_on else "interrupted"
     )
     return _end(pending_call, Status.CANCELLED, now, message=message, no_answer=True)
+
+
+def _ran(pending_call: PendingCall, error: OutputMismatch, now: float) -> Outcome:
+    """Return the outcome of a call that ran, and whose answer is of no use."""
+    listing = pending_call.listing
+    wrote = listing is not None and listing.definition.side_effects
+    return _end(
+        pending_call,
+        Status.TOOL_ERROR,
+        now,
+        message=words(error),
+        effect=Effect.DONE if wrote else Effect.NONE,
+    )
 
 
 def _crashed(pending_call: PendingCall, error: BaseException, now: float) -> Outcome:

@@ -7,6 +7,7 @@ sends 503 for a server that broke off, and a server may send 200 with a login pa
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from datetime import UTC, datetime
@@ -99,6 +100,7 @@ async def judged(
         return failure(request, PARSE_ERROR if status < 400 else BROKEN, text)
     finally:
         await response.aclose()
+    large = large.removeprefix(codecs.BOM_UTF8)
     if not bounds.is_small(large):
         if asked is not None and status < 400:
             return await _small(request, response, large, condenser, asked)
@@ -114,6 +116,8 @@ async def judged(
         if _parsed(body) is None:
             return failure(request, BROKEN, "its answer is not JSON, or is incomplete")
         return failure(request, PARSE_ERROR, f"its answer is not usable: {message}")
+    if b"[]" in body:  # which may have stood for an empty object
+        body = json.dumps(message).encode()
     return _read(request, response, body)
 
 

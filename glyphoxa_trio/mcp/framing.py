@@ -6,6 +6,7 @@ message, and never raises. Import this lazily: the parser comes with the SDK.
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,6 +27,8 @@ _BATCH: Final = 2**16
 
 _CHEAP: Final = bounds.LOOP_NODES  # a line so short has no more nodes than that
 _ENDS: Final = 300  # bytes kept of either end of a line that is dropped
+
+_MARK: Final = codecs.BOM_UTF8  # .NET writes it before a text
 
 _EXACT: Final = json.JSONEncoder(allow_nan=False)
 _LONGEST_INTEGER: Final = 18  # digits: our own ids stay below
@@ -88,7 +91,7 @@ class Framing:
                 self._grow(piece, lines)
                 self._end(lines)
             elif piece and not piece.isspace():
-                lines.append(piece)
+                lines.append(piece.removeprefix(_MARK))
         self._grow(rest, lines)
         return lines
 
@@ -122,8 +125,10 @@ class Framing:
             len(line) <= bounds.LOOP_BYTES and nodes <= bounds.LOOP_NODES
         ):
             if not line.isspace():
-                lines.append(bytes(line))
+                lines.append(bytes(line).removeprefix(_MARK))
         else:
+            if line.startswith(_MARK):
+                del line[: len(_MARK)]
             lines.append(Large(line, nodes))
         self._unfinished, self._nodes = bytearray(), 0
 
@@ -213,6 +218,9 @@ def decode(line: bytes) -> dict[str, Any] | None:
         return None
     if type(message) is not dict or message.get("jsonrpc") != "2.0":
         return None
+    for key in ("result", "params"):
+        if message.get(key) == []:  # PHP writes an empty object so
+            message[key] = {}
     return None if _is_endless(message) else message
 
 

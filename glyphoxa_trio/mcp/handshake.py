@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import mcp_types as types
@@ -22,6 +23,7 @@ from glyphoxa_trio.config import ServerSpec, Transport
 from glyphoxa_trio.units import in_ms
 
 from . import http
+from .malformed import MalformedAnswer
 from .transport import ConnectionFailed
 from .wire import ConnectionEnded, RequestUnsent
 
@@ -38,8 +40,9 @@ async def agree(client: ClientSession, spec: ServerSpec) -> None:
 
     Raises:
       ConnectionFailed: if that takes longer than ``start_timeout``.
-      MCPError, RuntimeError, ValidationError: as the SDK raises them for a server that
-        refuses, or breaks the protocol.
+      MCPError, RuntimeError: as the SDK raises them for a server that refuses, or
+        breaks the protocol.
+      MalformedAnswer: if its answer is not a greeting.
     """
     with trio.move_on_after(spec.start_timeout):
         await _negotiate(client, spec)
@@ -54,13 +57,13 @@ async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
     exit on any other first message. Over HTTP no server exits on a request, and the
     newer family keeps no session that could be lost.
     """
-    first: Callable[[], Awaitable[object]] = client.initialize
-    second: Callable[[], Awaitable[object]] = client.discover
+    first = partial(_answered, "initialize", client.initialize)
+    second = partial(_answered, "server/discover", client.discover)
     if spec.transport is Transport.STREAMABLE_HTTP:
         first, second = second, first
     try:
         await first()
-    except (MCPError, RuntimeError, ValidationError) as refusal:
+    except (MCPError, RuntimeError, MalformedAnswer) as refusal:
         if isinstance(refusal, ConnectionEnded | RequestUnsent) or (
             spec.url is not None
             and isinstance(refusal, MCPError)
@@ -73,6 +76,18 @@ async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
             if other.code == types.METHOD_NOT_FOUND:
                 raise refusal from None  # the first error says more
             raise
+
+
+async def _answered(method: str, ask: Callable[[], Awaitable[object]]) -> None:
+    """Send the first request of a protocol family.
+
+    Raises:
+      MalformedAnswer: if the answer breaks the protocol.
+    """
+    try:
+        await ask()
+    except ValidationError as error:
+        raise MalformedAnswer.of(method, error) from error
 
 
 def announces_tools(client: ClientSession) -> bool:

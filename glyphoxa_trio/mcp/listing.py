@@ -1,7 +1,8 @@
 """Read a server's list of tools, as much of it as can be used, within limits.
 
 One malformed tool must not cost the others. The SDK refuses a page as a whole, so the
-page is filtered before the SDK sees it. Import this lazily: it needs the SDK.
+page is filtered before the SDK sees it, and so are the results of calls. Import this
+lazily: it needs the SDK.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from pydantic import ValidationError
 import trio
 
 from glyphoxa_trio.tools.condense import LISTS
+from glyphoxa_trio.tools.repair import repaired_tool
 
 from .bounds import MOST_PAGES, MOST_TOOLS
 from .condensing import Condenser, is_unusable
+from .malformed import MalformedAnswer, fault_of, repaired, usable
+from .metadata import REMEDY
 from .transport import ToolListing
 
 _MOST_NAMED: Final = 20  # of the tools that are left out
@@ -39,6 +43,15 @@ _SHOWN: Final = 64  # characters of a tool's name
 _SLICE: Final = 25
 _NEXT: Final = "glyphoxa/slice/"  # the prefix of a cursor of ours
 _CURSOR: Final = 10_000  # characters
+# The members of a tool without which it can be used.
+_DISPENSABLE: Final = (
+    "annotations",
+    "_meta",
+    "title",
+    "description",
+    "execution",
+    "outputSchema",
+)
 
 
 @attrs.define(eq=False)
@@ -46,11 +59,13 @@ class ListFilter:
     """The list filter: an SDK `Dispatcher` that drops malformed tools from lists.
 
     It wraps another dispatcher. Nothing is dropped until ``version`` is known. A long
-    page is passed on in slices, each with a cursor to the next.
+    page is passed on in slices, each with a cursor to the next. Other results are
+    repaired, and lose those of their parts that are malformed.
     """
 
     _inner: Dispatcher[Any]
     _condenser: Condenser = attrs.field(factory=Condenser)
+    server: str = ""
     version: str | None = attrs.field(default=None, init=False)
     # What the SDK puts into the ``_meta`` of each request of this session.
     stamp: Mapping[str, Any] = attrs.field(factory=dict, init=False)
@@ -112,9 +127,10 @@ class ListFilter:
             await trio.lowlevel.checkpoint()
             return self._slice()
         result = await self._inner.send_raw_request(method, params, opts)
+        result = repaired(method, params, result)
         key = LISTS.get(method)
         if key is None:
-            return result
+            return self._usable(method, result)
         large = await self._condenser.entries(result)
         if large is not None:
             entries, left_out, uncounted = large
@@ -123,9 +139,29 @@ class ListFilter:
                 self._leave_out(f"the tool {text}")
             self._uncounted += uncounted
         if method == "tools/list" and isinstance(result.get("tools"), list):
+            result = self._with_cursor(result)
             self._page, self._tools = result, await self._sieved(result)
             return self._slice()
-        return result
+        return self._usable(method, result)
+
+    def _usable(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result without its malformed parts, if there are others.
+
+        Raises:
+          MalformedAnswer: if there are none. The SDK would not name the field.
+        """
+        try:
+            return usable(method, self.version, result)
+        except ValidationError as error:
+            raise MalformedAnswer.of(method, error, self.server) from error
+
+    def _with_cursor(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Return a page without a cursor that is none; note that there is more."""
+        if isinstance(page.get("nextCursor"), str | None):
+            return page
+        text = "the rest of its list of tools cannot be read: nextCursor: is not a text"
+        self._leave_out(f"{text}; {REMEDY}")
+        return {key: value for key, value in page.items() if key != "nextCursor"}
 
     def _slice(self) -> dict[str, Any]:
         """Return the next tools of the page, with a cursor to those after them."""
@@ -140,27 +176,42 @@ class ListFilter:
     async def _sieved(self, page: dict[str, Any]) -> list[Any]:
         """Return the tools of a page that the SDK will accept; note the others."""
         # One more than allowed shows that there are more.
-        tools = [_without_icons(tool) for tool in page["tools"][: MOST_TOOLS + 1]]
+        tools: list[Any] = page["tools"][: MOST_TOOLS + 1]
         if self._wrong(page | {"tools": []}) is not None:
             return tools  # the fault is not in the tools: the SDK will report it
         kept: list[Any] = []
         for start in range(0, len(tools), _SLICE):
             if start:
                 await trio.lowlevel.checkpoint()
-            some = tools[start : start + _SLICE]
+            some = [repaired_tool(tool) for tool in tools[start : start + _SLICE]]
             if self._wrong(page | {"tools": some}) is None:
                 kept += some
                 continue
             for tool in some:
                 await trio.lowlevel.checkpoint()
-                wrong = self._wrong(page | {"tools": [tool]})
-                if wrong is None:
-                    kept.append(tool)
-                    continue
-                name = tool.get("name") if isinstance(tool, dict) else tool
-                text = f"the tool {str(name)[:_SHOWN]!r} is malformed and left out"
-                self._leave_out(f"{text}: {wrong}")
+                if (fitting := self._fitting(page, tool)) is not None:
+                    kept.append(fitting)
         return kept
+
+    def _fitting(self, page: dict[str, Any], tool: Any) -> Any:
+        """Return a tool that the SDK will accept, perhaps without some members.
+
+        Returns None if it cannot be used, and notes what was left out.
+        """
+        name = tool.get("name") if isinstance(tool, dict) else tool
+        whose = f"the tool {str(name)[:_SHOWN]!r} is malformed"
+        ignored: list[str] = []
+        while (wrong := self._wrong(page | {"tools": [tool]})) is not None:
+            member = wrong.partition(":")[0].partition(".")[0]
+            if member not in _DISPENSABLE or member not in tool:
+                self._leave_out(f"{whose} and left out: {wrong}; {REMEDY}")
+                return None
+            ignored.append(wrong)
+            tool = {key: value for key, value in tool.items() if key != member}
+        if ignored:
+            said = "; ".join(ignored)
+            self._leave_out(f"{whose}, and this is ignored: {said}; {REMEDY}")
+        return tool
 
     def _leave_out(self, text: str) -> None:
         if len(self._left_out) < _MOST_NAMED:
@@ -181,19 +232,13 @@ class ListFilter:
         except KeyError:
             return None
         except ValidationError as error:
-            return _first(error)
+            fault = fault_of(error)
+            return fault.removeprefix("tools.0.").replace("tools.0:", "it", 1)
         if self.version in MODERN_PROTOCOL_VERSIONS:
             for tool in result.tools:
                 if wrong := find_invalid_x_mcp_header(tool.input_schema):
                     return f"x-mcp-header: {wrong}"
         return None
-
-
-def _without_icons(tool: Any) -> Any:
-    """Return a tool without its icons: the SDK checks each, and we show none."""
-    if isinstance(tool, dict) and "icons" in tool:
-        return {key: value for key, value in tool.items() if key != "icons"}
-    return tool
 
 
 def _no_names(tool: Any) -> str | None:
@@ -247,10 +292,3 @@ async def paginate(
             warning = "its list of tools does not end: only its first pages are used"
             return ToolListing(tuple(tools), (warning,))
         seen.add(cursor)
-
-
-def _first(error: ValidationError) -> str:
-    """Describe the first fault, with its place inside of the tool."""
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in fault["loc"] if step not in ("tools", 0))
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])

@@ -18,6 +18,7 @@ import attrs
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.secrecy import secrets_of
 from glyphoxa_trio.secret import Mask
+from glyphoxa_trio.tools.repair import texts_of_blobs
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -135,7 +136,11 @@ class Masked:
 
 
 def masked(mask: Mask, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a request without secrets. Media are left unchanged."""
+    """Return the result of a request without secrets. Media are left unchanged.
+
+    Text that was sent as a blob becomes text first, for a secret may be in it.
+    """
+    answer = texts_of_blobs(answer)
     if not mask:
         return answer
     media: list[tuple[dict[str, Any], str, str]] = []

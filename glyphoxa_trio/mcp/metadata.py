@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.tools.condense import TRUNCATED, text_of
+from glyphoxa_trio.tools.condense import COMPLAINT, TRUNCATED, text_of
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -35,6 +35,7 @@ from .tool_cache import identity
 T = TypeVar("T")
 
 PREFIX: Final = "glyphoxa/"
+REMEDY: Final = "update the server, or report it to its author"
 _AT_ONCE: Final = 20  # tools handled before other tasks run
 
 
@@ -113,7 +114,8 @@ def _describing(
             if not sound:
                 ArgumentSchema(definition.parameters, foreign=True).warm()
         except BadSchema as error:  # the fault of that tool only
-            warnings.append(f"{name}: left out, its schema is broken: {error}")
+            said = f"left out, its inputSchema is broken: {error}"
+            warnings.append(f"{name}: {said}; {REMEDY}")
         else:
             found[name] = definition
             # Cached here: computing them for all tools at once would take too long.
@@ -327,4 +329,5 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
             if block.get("type") == "resource_link" and block.get("uri")
         ),
         truncated=isinstance(meta, dict) and meta.get(TRUNCATED) is True,
+        complaint=str(meta.get(COMPLAINT, "")) if isinstance(meta, dict) else "",
     )

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from glyphoxa_trio.tools.arguments import cut
-from glyphoxa_trio.tools.condense import TRUNCATED
+from glyphoxa_trio.tools.condense import COMPLAINT, TRUNCATED
 from glyphoxa_trio.tools.naming import LIST_RESOURCES, READ_RESOURCE
 
 from .bounds import MOST_ENTRIES
@@ -121,7 +121,7 @@ async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
         ("resources/templates", "resourceTemplates", "uriTemplate"),
     ):
         word = kind.rpartition("/")[2]
-        offered, all_of_them = await _pages(f"{kind}/list", key, ask)
+        offered, all_of_them, complaints = await _pages(f"{kind}/list", key, ask)
         entries = [_entry(each, address) for each in offered]
         fitting = [each for each in entries if _has(contains, each)]
         answer[word] = fitting[:MOST_SHOWN]
@@ -131,13 +131,19 @@ async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
         said.append(f"{some}{len(entries)}{more} {plural}")
         if len(fitting) > MOST_SHOWN:
             said[-1] += f", the first {MOST_SHOWN} of them shown"
+        if complaints:
+            said[-1] += f", others left out ({complaints})"
     text = "; ".join(said)
     return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
 
 
-async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
-    """Return the entries of all pages, within limits, and whether these are all."""
+async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool, str]:
+    """Return the entries of all pages, within limits.
+
+    Returns also whether these are all, and what was wrong with those left out.
+    """
     found: list[Any] = []
+    wrong = ""
     cursors: set[str] = set()
     cursor: Any = None
     while True:
@@ -145,13 +151,14 @@ async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
         entries = page.get(key)
         found += [x for x in entries or () if isinstance(x, Mapping)]
         cursor = page.get("nextCursor")
+        wrong = wrong or str((page.get("_meta") or {}).get(COMPLAINT, ""))
         if not cursor:
-            return found, True
+            return found, True, wrong
         # If a cursor comes again, the pages go round in a circle.
         if cursor in cursors or len(cursors) + 1 >= _MOST_PAGES:
-            return found[:_MOST_LOOKED_AT], False
+            return found[:_MOST_LOOKED_AT], False, wrong
         if len(found) >= _MOST_LOOKED_AT:
-            return found[:_MOST_LOOKED_AT], False
+            return found[:_MOST_LOOKED_AT], False, wrong
         cursors.add(cursor)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 import attrs
@@ -20,7 +20,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import methods
 from mcp_types.methods import is_input_required
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -29,9 +28,11 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.condense import COMPLAINT, unstructured
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     ConnectionLost,
+    OutputMismatch,
     ToolError,
     ToolUnavailable,
 )
@@ -42,7 +43,9 @@ from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import ListFilter, paginate
 from .logs import hush_the_sdk
+from .malformed import MalformedAnswer, complained, fault_of, repaired, usable
 from .masking import Masked, Masking, masked
+from .metadata import REMEDY
 from .process import LastLines
 from .starts import Start
 from .stdio import open_wire
@@ -58,6 +61,8 @@ _SESSION_OVER: Final = re.compile(
     re.IGNORECASE,
 )
 
+_FIELDLESS: Final = re.compile(r"\d+ validation errors? for ")
+
 # The errors by which our HTTP client reports that a session is gone.
 _GONE: Final = (
     types.CONNECTION_CLOSED,
@@ -69,17 +74,6 @@ _GONE: Final = (
 # `send_request` validates every result against the negotiated protocol version. A
 # second, version-free model of the result would only be converted back here.
 _AS_IT_CAME: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
-
-
-@lru_cache
-def _answers_of(version: str) -> Callable[..., object] | None:
-    """Return the validator of a call's result for a protocol version.
-
-    None if the SDK knows no such result. The SDK's own function also serialises the
-    result again, which takes time.
-    """
-    shape: Any = methods.SERVER_RESULTS.get(("tools/call", version))
-    return None if shape is None else TypeAdapter(shape).validator.validate_python
 
 
 @asynccontextmanager
@@ -115,7 +109,9 @@ async def open_session(
             _dispatcher(spec, loss, stderr, server, condenser, masking) as dispatcher,
             ClientSession(
                 dispatcher=(
-                    sieve := ListFilter(Masked(dispatcher, masking), condenser)
+                    sieve := ListFilter(
+                        Masked(dispatcher, masking), condenser, spec.name
+                    )
                 ),
                 message_handler=on_message,
             ) as client,
@@ -215,8 +211,13 @@ class SdkSession:
                 forgotten = error.code == http.FORGOTTEN
                 self.loss.report(reason(error), forgotten=forgotten)
             raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
-        except ValidationError as error:
-            raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
+        except (MalformedAnswer, ValidationError) as error:
+            malformed = (
+                MalformedAnswer.of("tools/list", error)
+                if isinstance(error, ValidationError)
+                else error
+            )
+            raise ConnectionFailed(f"no list of tools: {malformed}") from error
         listing = attrs.evolve(
             listing, warnings=(*self._sieve.warnings(), *listing.warnings)
         )
@@ -243,12 +244,11 @@ class SdkSession:
             params = {"name": name, "arguments": dict(arguments)}
             with calling(name, self._about):
                 answer = await self._ask("tools/call", params, meta)
-            self._look_at(name, answer)
+            return self._fitting(name, answer)
         except GlyphoxaError:
             raise
         except Exception as error:
             raise self._meaning(error) from error
-        return answer
 
     def begin_call(
         self,
@@ -288,12 +288,10 @@ class SdkSession:
         try:
             answer = masked(self._masking.mask, result.value)
             version = self._sieve.version or ""
-            if (holds := _answers_of(version)) is not None:
-                holds(answer, by_name=False)
+            answer = usable("tools/call", version, repaired("tools/call", None, answer))
             if version in MODERN_PROTOCOL_VERSIONS:
                 _refuse_questions(answer)
-            self._look_at(name, answer)
-            return outcome.Value(answer)
+            return outcome.Value(self._fitting(name, answer))
         except GlyphoxaError as wrong:
             return outcome.Error(wrong)
         except Exception as wrong:
@@ -305,6 +303,8 @@ class SdkSession:
             meaning = self._judged(error)
         else:  # foreign code: an answer that breaks the protocol
             text = f"its answer is not usable: {reason(error)}"
+            if isinstance(error, ValidationError):
+                text = self._fault("tools/call", error)
             meaning = AnswerUnusable(text)
         meaning.__cause__ = error
         return meaning
@@ -316,9 +316,21 @@ class SdkSession:
         if meta:
             params["_meta"] = dict(meta)
         request = cast("types.CallToolRequest", _SdkRequest(method, params))
-        answer: dict[str, Any] = await self._client.send_request(request, _AS_IT_CAME)
+        try:
+            answer: dict[str, Any] = await self._client.send_request(
+                request, _AS_IT_CAME
+            )
+        except MalformedAnswer as error:
+            raise AnswerUnusable(str(error)) from error
+        except ValidationError as error:
+            raise AnswerUnusable(self._fault(method, error)) from error
         _refuse_questions(answer)
         return answer
+
+    def _fault(self, method: str, error: ValidationError) -> str:
+        """Say what is wrong with the server's answer to a method."""
+        server = str(self._about["glyphoxa.server"])
+        return str(MalformedAnswer.of(method, error, server))
 
     async def _look(
         self, meta: Mapping[str, Any], method: str, params: Mapping[str, Any]
@@ -394,28 +406,25 @@ class SdkSession:
         )
         return notes
 
-    def _look_at(self, name: str, answer: Mapping[str, Any]) -> None:
-        """Check an answer against its tool's output schema, if there is one.
+    def _fitting(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return as much of an answer as fits its tool's output schema, if it has one.
+
+        Structured content that does not fit is left out, with a complaint.
 
         Raises:
-          AnswerUnusable: if the answer does not fit, or has no structured content.
+          OutputMismatch: if nothing else is in the answer.
         """
         schema = self._outputs.get(name)
-        if (
-            schema is None
-            or schema.wrong is not None
-            or answer.get("isError")
-            or self._condenser.was_checked(answer)
-        ):
-            return
-        if "structuredContent" not in answer:
-            problem: str | None = (
-                "it has no structured content, which its outputSchema requires"
-            )
-        else:
-            problem = schema.problem(answer["structuredContent"])
-        if problem is not None:
-            raise AnswerUnusable(f"its answer is not usable: {problem}")
+        if schema is None or answer.get("isError"):
+            return answer
+        if self._condenser.was_checked(answer):
+            problem = answer["_meta"].get(COMPLAINT)
+        elif problem := schema.problem_in(answer):
+            problem = f"the tool's answer is not what it promised: {problem}"
+            answer = complained(unstructured(answer), problem)
+        if problem and not answer.get("content"):
+            raise OutputMismatch(f"{problem}; {REMEDY}")
+        return answer
 
 
 def _refuse_questions(answer: Mapping[str, Any]) -> None:
@@ -478,7 +487,12 @@ def reason(error: BaseException, clean: Callable[[str], str] = str) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     kind = type(error).__name__
-    first, *_ = clean(str(error)).strip().splitlines() or [kind]
+    if isinstance(error, ValidationError):
+        return clean(f"it breaks the protocol: {fault_of(error)}; {REMEDY}")[:_CUT]
+    first, *more = clean(str(error)).strip().splitlines() or [kind]
+    if more and _FIELDLESS.search(first):
+        # The words of pydantic, which also servers send: the field is the second line.
+        first = ": ".join([first, *(line.strip() for line in more[:2])])
     if not isinstance(error, GlyphoxaError | MCPError | OSError) and first != kind:
         first = f"{kind}: {first}"
     return first if len(first) <= _CUT else f"{first[:_CUT]} …"

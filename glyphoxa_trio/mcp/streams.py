@@ -7,6 +7,7 @@ gets the condensed form. Import this lazily: it needs the SDK.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import zlib
@@ -292,6 +293,7 @@ class EventStream(httpx2.AsyncByteStream):
 
     def _small(self, event: bytes) -> tuple[bytes, int]:
         """Return what the SDK reads of a small event, and its count of lines."""
+        event = event.removeprefix(codecs.BOM_UTF8)
         if b"retry" in event:
             event = _RETRY.sub(_patient, event)
         if not (data := data_of(event)):
@@ -301,6 +303,9 @@ class EventStream(httpx2.AsyncByteStream):
             lines = lines_of(
                 message, answers=self._open.has, is_reply=self._asked is not None
             )
+            # What stood there for an empty object, or before the data.
+            if b"[]" in data or codecs.BOM_UTF8 in event:
+                event = _event(event, message)
             return (event, lines) if lines is not None else (_ident(event), 1)
         asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
         if asked is None or is_unasked(data[:ENDS]):
@@ -311,8 +316,9 @@ class EventStream(httpx2.AsyncByteStream):
 
     async def _large(self) -> bytes:
         """Return what the SDK reads of a large event; nothing if it is no answer."""
+        self._event = self._event.removeprefix(codecs.BOM_UTF8)
         head, tail = self._event[: 2 * ENDS], self._event[-ENDS:]
-        begins = bytes(_DATA.split(head, maxsplit=1)[-1])
+        begins = bytes(_DATA.split(head, maxsplit=1)[-1]).removeprefix(codecs.BOM_UTF8)
         asked = self._open.named(begins, bytes(tail.rstrip())) or self._asked
         if asked is None or is_unasked(begins):
             await self._chatter.one_more(len(self._event))

@@ -8,6 +8,7 @@ starts fast.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -16,14 +17,17 @@ from typing import Any, Final
 from glyphoxa_trio.secret import Mask
 
 from .characters import harmless
+from .repair import repaired_answer, repaired_contents, repaired_page, texts_of_blobs
 from .speech import JsonTextWriter, container
 
 TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: parts were cut off
+COMPLAINT: Final = "glyphoxa/complaint"  # in `_meta`: what was wrong with the rest
 
 LISTS: Final = {
     "tools/list": "tools",
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
 }
 _SAID: Final = 300  # characters of an error's text
 _FIELD: Final = 500  # characters of a URI or a name
@@ -51,10 +55,11 @@ def condense(task: bytes) -> bytes:
 
 
 def data_of(event: bytes | bytearray) -> bytes:
-    """Return the data of a server-sent event."""
+    """Return the data of a server-sent event, without byte order marks."""
+    event = event.removeprefix(codecs.BOM_UTF8)
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     data = [line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:"]
-    return b"\n".join(data)
+    return b"\n".join(data).removeprefix(codecs.BOM_UTF8)
 
 
 def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
@@ -85,9 +90,10 @@ def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
     if method in LISTS:
         yield from _page(order, LISTS[method], result, mask)
     elif method == "resources/read":
+        result = texts_of_blobs(repaired_contents(result, ""))
         yield {"result": _resource(order, mask(result))}
     elif method == "tools/call":
-        yield _answer(order, result, mask)
+        yield _answer(order, texts_of_blobs(repaired_answer(result)), mask)
     else:
         yield {"unusable": f"it has more than {order['loop_bytes'] >> 10} KiB"}
 
@@ -108,8 +114,17 @@ def _answer(
     if schema is not None and not result.get("isError"):
         wrong = _problem(schema, result)
         if wrong is not None:
-            return {"unusable": wrong[:_SAID]}
+            shown = _result(order, mask(unstructured(result)))
+            meta = shown.setdefault("_meta", {})
+            said = f"the tool's answer is not what it promised: {mask(wrong)}"
+            meta[COMPLAINT] = said[:_SAID]
+            return {"result": shown}
     return {"result": _result(order, mask(result))}
+
+
+def unstructured(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without its structured content."""
+    return {k: v for k, v in result.items() if k != "structuredContent"}
 
 
 def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
@@ -118,9 +133,7 @@ def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
     output = OutputSchema(schema)
     if output.wrong is not None:
         return None
-    if "structuredContent" not in result:
-        return "it has no structured content, which its outputSchema requires"
-    return output.problem(result["structuredContent"])
+    return output.problem_in(result)
 
 
 def _result(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,13 +275,13 @@ def _page(
     mask: Callable[[Any], Any],
 ) -> Iterator[Any]:
     """Yield a page without its entries, then the entries that fit the bounds."""
-    offered = result.get(key)
+    offered = repaired_page(key, dict(result)).get(key)
     entries = offered if isinstance(offered, list) else []
     left_out: list[str] = []
     kept: list[Any] = []
     room = order["list_bytes"]
     for entry in entries[: order["entries"] + 1]:
-        if key != "tools" and isinstance(entry, Mapping):
+        if key not in ("tools", "prompts") and isinstance(entry, Mapping):
             entry = {name: _short(value) for name, value in entry.items()}
         text = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
         why = None

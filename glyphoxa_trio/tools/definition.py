@@ -39,6 +39,10 @@ class AnswerUnusable(ToolError):
     """The answer cannot be used, although the call may have had its effect."""
 
 
+class OutputMismatch(AnswerUnusable):
+    """The call had its effect, and all of its answer is not what its tool promised."""
+
+
 class ToolUnavailable(GlyphoxaError):
     """The call never reached the tool, so it had no effect (a server is down)."""
 

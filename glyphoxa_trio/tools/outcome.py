@@ -46,7 +46,8 @@ class ToolResult:
     ``is_error`` means that the tool itself reports an error: an answer, not a failure.
     ``media`` is for clients that can show it; models read a placeholder of each.
     ``links`` are the URIs of resources of its server that the answer points to.
-    ``truncated``: it was too large, and the rest of it is lost.
+    ``truncated``: it was too large, and the rest of it is lost. ``complaint``: what was
+    wrong with its other parts, which are left out; it is for the model, not spoken.
     """
 
     text: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class ToolResult:
     media: tuple[Media, ...] = ()
     links: tuple[str, ...] = ()
     truncated: bool = False
+    complaint: str = ""
 
     @classmethod
     def of(cls, value: object) -> ToolResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -37,6 +38,15 @@ class OutputSchema:
             if self._compiled.work is None:
                 self.wrong = "it takes too much work to check"
                 self._compiled = None
+
+    def problem_in(self, answer: Mapping[str, Any]) -> str | None:
+        """Return what is wrong with the structured content of an answer, or None."""
+        if self.wrong is not None:
+            return None
+        if answer.get("structuredContent") is None:
+            return "it has no structuredContent, which its outputSchema requires"
+        problem = self.problem(answer["structuredContent"])
+        return problem and f"structuredContent: {problem}"
 
     def problem(self, value: Any) -> str | None:
         """Return the error in a value, with its place; None if it fits, or if it is too

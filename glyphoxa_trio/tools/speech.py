@@ -58,6 +58,8 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
     read = text = "\n".join(words)
     if result.media:
         read = "\n".join([*words, *(item.placeholder for item in result.media)])
+    if result.complaint:
+        read = "\n".join(filter(None, (read, f"[{result.complaint}]")))
     spoken = text
     fixed = RESULT_PHRASE if read or structured is not None else NOTHING_PHRASE
     if result.is_error:

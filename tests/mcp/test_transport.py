@@ -252,18 +252,18 @@ MALFORMED: list[Any] = [
     None,
     {"name": "last", "inputSchema": {"type": "object"}},
 ]
+GOOD = ["first", "schemaless", "odd", "last"]
 LEFT_OUT = {  # by name, and a word about where it is wrong
-    "schemaless": "inputSchema: Field required",
-    "odd": "annotations: ",
-    "7": "name: Input should be a valid string",
-    "not even a tool": "Input should be",
-    "None": "Input should be",
+    "odd": ", and this is ignored: annotations: ",
+    "7": " and left out: name: is not a text",
+    "not even a tool": " and left out: it is not an object",
+    "None": " and left out: it is not an object",
 }
 
 
 def _are_left_out(warnings: Sequence[str]) -> bool:
     return len(warnings) == len(LEFT_OUT) and all(
-        warning.startswith(f"the tool {name!r} is malformed and left out: {why}")
+        warning.startswith(f"the tool {name!r} is malformed{why}")
         for warning, (name, why) in zip(warnings, LEFT_OUT.items(), strict=True)
     )
 
@@ -624,19 +624,19 @@ async def test_whatever_code_an_error_of_a_stdio_server_has_it_is_a_tools() -> N
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        ({"content": "none"}, "ValidationError"),
-        ({}, "ValidationError"),
-        ({"content": [{"type": "text"}]}, "ValidationError"),
-        ({"content": [], "structuredContent": [1]}, "ValidationError"),
-        ({"content": [], "isError": "perhaps"}, "ValidationError"),
-        ({"content": [{"type": "video", "data": ""}]}, "ValidationError"),
+        ({"content": 7}, "content: "),
+        ({}, "content: is missing"),
+        ({"content": [{"type": "text"}]}, "content.0.text: is missing"),
+        ({"content": [], "structuredContent": [1]}, "structuredContent: "),
+        ({"content": [], "isError": "perhaps"}, "isError: "),
+        ({"content": [{"type": "video", "data": ""}]}, "content.0.type: "),
     ],
 )
 async def test_a_result_that_breaks_the_protocol_is_refused(
     result: dict[str, Any], why: str
 ) -> None:  # D27: the SDK says what a result is
     async with opened(scripted({"tools/call": {"result": result}})) as session:
-        with pytest.raises(AnswerUnusable, match=f"its answer is not usable: {why}"):
+        with pytest.raises(AnswerUnusable, match=f"tools/call is not usable: {why}"):
             await session.call_tool("echo", {}, {})
         assert session.loss.why is None
 
@@ -651,7 +651,7 @@ async def test_a_result_that_breaks_the_protocol_is_refused(
             r'\$\.gold: expected integer, got "three"',
         ),
         ({"structuredContent": {}}, r'\$: missing "gold"'),
-        ({}, "it has no structured content"),
+        ({}, "it has no structuredContent"),
         ({"isError": True}, None),
     ],
 )
@@ -692,14 +692,14 @@ async def test_a_malformed_tool_is_left_out_and_the_others_count() -> None:
     script = {"tools/list": {"result": {"tools": MALFORMED}}}
     async with opened(scripted(script)) as session:
         listing = await session.list_tools()
-        assert [tool["name"] for tool in listing.tools] == ["first", "last"]
+        assert [tool["name"] for tool in listing.tools] == GOOD
         assert _are_left_out(listing.warnings), listing.warnings
         assert await session.list_tools() == listing  # said of each list anew
 
 
 @pytest.mark.border
 async def test_very_many_malformed_tools_are_counted() -> None:
-    tools = [{"name": f"t{n}"} for n in range(50)]
+    tools = [{"title": f"t{n}"} for n in range(50)]
     async with opened(
         scripted({"tools/list": {"result": {"tools": tools}}})
     ) as session:
@@ -710,10 +710,13 @@ async def test_very_many_malformed_tools_are_counted() -> None:
 
 
 @pytest.mark.border
-@pytest.mark.parametrize("page", [{}, {"tools": {}}, {"tools": [], "nextCursor": 7}])
-async def test_a_list_that_is_none_is_refused(page: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [({}, "tools: is missing"), ({"tools": "x"}, "tools: is not a list")],
+)
+async def test_a_list_that_is_none_is_refused(page: dict[str, Any], why: str) -> None:
     async with opened(scripted({"tools/list": {"result": page}})) as session:
-        with pytest.raises(ConnectionFailed, match="no list of tools: ValidationError"):
+        with pytest.raises(ConnectionFailed, match=f"to tools/list .*: {why}"):
             await session.list_tools()
         assert session.loss.why is None
 
@@ -932,6 +935,27 @@ async def test_a_server_on_the_web_that_refuses_says_why(
                 raise AssertionError("it must not open")
 
 
+@pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
+@pytest.mark.parametrize("kind", ["json", "events", "data"])
+async def test_a_byte_order_mark_before_a_body_or_a_stream_is_ignored(
+    kind: str,
+) -> None:
+    mark = b"\xef\xbb\xbf"
+    result = {"content": [{"type": "text", "text": "said"}], "resultType": "complete"}
+    told = json.dumps({"jsonrpc": "2.0", "id": 2, "result": result}).encode()
+    greeted = mark + DISCOVERED.partition(b"\r\n\r\n")[2]
+    if kind == "json":
+        answer = response("200 OK", mark + told, "Content-Type: application/json")
+    else:
+        event = b"event: message\ndata: %s\n\n"
+        event = mark + event % told if kind == "events" else event % (mark + told)
+        answer = response("200 OK", event, "Content-Type: text/event-stream")
+    first = response("200 OK", greeted, "Content-Type: application/json")
+    async with answering(first, answer) as (url, _):
+        async with opened(web(url)) as session:
+            assert _text(await session.call_tool("echo", {}, {})) == "said"
+
+
 async def test_nobody_there_is_said_so() -> None:
     with pytest.raises(ConnectionFailed, match="cannot connect"):
         async with opened(web("http://127.0.0.1:9/mcp")):
@@ -984,7 +1008,7 @@ async def test_only_the_streams_of_the_server_may_be_silent_for_ever() -> None:
         (response("502 Bad Gateway"), ConnectionLost, False),
         (b"", ConnectionLost, False),
         (
-            rpc({"content": "not a list"}, 2),
+            rpc({"content": 7}, 2),
             AnswerUnusable,
             False,
         ),
@@ -1044,7 +1068,7 @@ async def test_a_malformed_tool_is_left_out_over_http_too() -> None:
     async with answering(DISCOVERED, listed) as (url, _):
         async with opened(web(url)) as session:
             listing = await session.list_tools()
-            assert [tool["name"] for tool in listing.tools] == ["first", "last"]
+            assert [tool["name"] for tool in listing.tools] == GOOD
             first, *others = listing.warnings
             assert first.startswith("the tool 'secretive' is malformed")
             assert "x-mcp-header" in first

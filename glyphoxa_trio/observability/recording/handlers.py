@@ -20,6 +20,7 @@ from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     CallContext,
     ConnectionLost,
+    OutputMismatch,
     Tool,
     ToolError,
     ToolUnavailable,
@@ -31,7 +32,8 @@ _THREADS: Final = 40
 _THREADS_PER_TOOL: Final = 8
 
 FAILURES: Final[Mapping[str, type[GlyphoxaError]]] = {
-    "answer_unusable": AnswerUnusable,  # one of the next, so before it
+    "output_mismatch": OutputMismatch,  # each is one of the next, so before it
+    "answer_unusable": AnswerUnusable,
     "tool_error": ToolError,
     "unavailable": ToolUnavailable,
     "connection_lost": ConnectionLost,
