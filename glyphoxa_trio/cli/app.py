@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.servers.builtin import SHELF
 from glyphoxa_trio.tools.tier import Tier
 
 from .application import Commands
 from .cluster import cluster_app
-from .common import BAD_INPUT, INTERRUPTED
+from .common import BAD_INPUT, INTERRUPTED, complain
 from .consent import Yes
 from .discord_options import serve_on_discord
 from .mcp import mcp_app
@@ -666,4 +667,6 @@ def run_app(words: Sequence[str]) -> int:
         return BAD_INPUT
     except typer.Abort:
         return INTERRUPTED
+    except GlyphoxaError as error:
+        return complain(error)
     return status if isinstance(status, int) else 0

@@ -140,9 +140,9 @@ def _edited(config: Config, table: PlayTable, *, history: bool) -> EditedLines |
     from .editing import EditedLines  # loads prompt_toolkit
     from .history import FileHistory, InMemoryHistory
 
-    kept = history and config.mcp.remember
+    folder = state_folder(config) if history and config.mcp.remember else None
     return EditedLines(
-        FileHistory(state_folder(config) / "history") if kept else InMemoryHistory(),
+        InMemoryHistory() if folder is None else FileHistory(folder / "history"),
         table.vocabulary,
     )
 

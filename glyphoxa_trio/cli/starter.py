@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from glyphoxa_trio.config import ConfigError
+from glyphoxa_trio.user_folders import NO_HOME, user_data_folder
+
 from .common import BAD_INPUT
 
 _TAVERN: Final = ("tavern.yaml", "servers/ledger.py", "servers/oracle.py")
@@ -27,16 +30,23 @@ def tavern() -> Path:
     """The configuration of the demo, in a folder of the user's that it may write to.
 
     Raises:
-      OSError: if that cannot be written.
+      ConfigError: if that cannot be written, or the user has no home.
     """
-    import platformdirs
-
-    folder = platformdirs.user_data_path("glyphoxa") / "demo"
-    for name in _TAVERN:
-        text, path = (shipped() / name).read_text(), folder / name
-        if not path.exists() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+    data = user_data_folder()
+    if data is None:
+        raise ConfigError(f"the demo has no folder: {NO_HOME} or XDG_DATA_HOME")
+    folder = data / "demo"
+    try:
+        for name in _TAVERN:
+            text, path = (shipped() / name).read_text(), folder / name
+            if not path.exists() or path.read_text() != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    except OSError as error:
+        raise ConfigError(
+            f"the demo's files cannot be written: {error.strerror}: set HOME or"
+            f" XDG_DATA_HOME to a folder that can @ {folder}"
+        ) from None
     return folder / "tavern.yaml"
 
 

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.user_folders import user_home
+
 from .layout import layout
 from .problems import Problems, shown, sort_of
 from .servers import ServerSpec, Transport
@@ -76,15 +78,14 @@ class TranslatedEntry:
 
 def surroundings(folder: Path, env: Mapping[str, str]) -> Mapping[str, str]:
     """The environment, and the variables that editors set for the file's folder."""
-    return ChainMap(
-        {
-            "workspaceFolder": str(folder),
-            "workspaceFolderBasename": folder.name,
-            "userHome": env.get("HOME") or str(Path.home()),
-            "pathSeparator": os.sep,
-        },
-        env,  # type: ignore[arg-type]  # it is only read
-    )
+    ours = {
+        "workspaceFolder": str(folder),
+        "workspaceFolderBasename": folder.name,
+        "pathSeparator": os.sep,
+    }
+    if home := env.get("HOME") or user_home():
+        ours["userHome"] = str(home)
+    return ChainMap(ours, env)  # type: ignore[arg-type]  # it is only read
 
 
 def switched_off(entry: Mapping[str, Any]) -> bool:

@@ -17,16 +17,17 @@ from pathlib import Path
 
 import attrs
 
+from glyphoxa_trio.user_folders import NO_HOME, user_state_folder
+
 from .shared import SharedServer
 
 _LARGEST = 2**20  # bytes
 
 
-def own_folder() -> Path:
-    """The folder that keeps what this user has agreed to."""
-    import platformdirs
-
-    return platformdirs.user_state_path("glyphoxa") / "seen"
+def own_folder() -> Path | None:
+    """The folder that keeps what this user has agreed to; None without a home."""
+    folder = user_state_folder()
+    return None if folder is None else folder / "seen"
 
 
 @attrs.frozen
@@ -34,17 +35,20 @@ class Seen:
     """The entries that the user has agreed to: their digests, by file and name. Blocks
     on the disk.
 
-    An entry counts as not agreed to if its file here cannot be read.
+    An entry counts as not agreed to if its file here cannot be read. Without a folder
+    nothing is agreed to, and nothing can be.
     """
 
-    folder: Path = attrs.field(factory=own_folder)
+    folder: Path | None = attrs.field(factory=own_folder)
 
     def __contains__(self, server: SharedServer) -> bool:
         return self.of(server.source).get(server.name) == server.digest
 
     def of(self, source: Path) -> Mapping[str, str]:
         """The digests by name of one ``.mcp.json``."""
-        path = self._path(source)
+        if self.folder is None:
+            return {}
+        path = self._path(self.folder, source)
         try:
             if path.stat().st_size > _LARGEST:
                 return {}
@@ -60,25 +64,30 @@ class Seen:
         Raises:
           OSError: if that cannot be written.
         """
+        if self.folder is None:
+            raise OSError(f"{NO_HOME} or XDG_STATE_HOME")
         by_file: dict[Path, dict[str, str]] = {}
         for server in servers:
             by_file.setdefault(server.source, {})[server.name] = server.digest
         for source, digests in by_file.items():
             entries = {**self.of(source), **digests}
-            self._write(source, {"file": str(_place(source)), "entries": entries})
+            self._write(
+                self.folder, source, {"file": str(_place(source)), "entries": entries}
+            )
 
-    def _path(self, source: Path) -> Path:
+    @staticmethod
+    def _path(folder: Path, source: Path) -> Path:
         place = str(_place(source)).encode("utf-8", "surrogateescape")
-        return self.folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
+        return folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
 
-    def _write(self, source: Path, data: Mapping[str, object]) -> None:
+    def _write(self, folder: Path, source: Path, data: Mapping[str, object]) -> None:
         """Write the file whole or not at all, readable by this user alone."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, half = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".new")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, half = tempfile.mkstemp(dir=folder, prefix=".", suffix=".new")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(data, file)
-            os.replace(half, self._path(source))
+            os.replace(half, self._path(folder, source))
         except BaseException:
             with suppress(OSError):
                 os.unlink(half)

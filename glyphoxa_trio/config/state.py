@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
+
+from glyphoxa_trio.user_folders import NO_HOME, user_state_folder
 
 from .model import Config
 
+NO_STATE: Final = f"{NO_HOME}, XDG_STATE_HOME or mcp.state_dir"
 
-def state_folder(config: Config) -> Path:
+
+def state_folder(config: Config) -> Path | None:
     """Return the folder of what a run leaves to the next one: configured, or the
-    user's."""
+    user's; None for a user without a home."""
     if config.mcp.state_dir is not None:
         return config.mcp.state_dir
-    import platformdirs
-
-    return platformdirs.user_state_path("glyphoxa")
+    return user_state_folder()

@@ -10,7 +10,7 @@ from typing import Final
 
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.config.memory import OFF
-from glyphoxa_trio.config.state import state_folder
+from glyphoxa_trio.config.state import NO_STATE, state_folder
 from glyphoxa_trio.memory.opening import POSTGRES, not_a_place
 
 _DIGITS: Final = 8  # of the hash
@@ -30,8 +30,8 @@ def place_of(config: Config, source: Path | None) -> str | None:
     Returns None if memory is off, or if there is nothing to name a file after.
 
     Raises:
-      ConfigError: for a name that is no name of a file, or an address of a database
-        in another form.
+      ConfigError: for a name that is no name of a file, an address of a database in
+        another form, or a user without a home and no place elsewhere.
     """
     memory = config.memory
     if memory.off:
@@ -56,7 +56,12 @@ def place_of(config: Config, source: Path | None) -> str | None:
     else:
         digest = sha256(abspath(source).encode(errors="surrogatepass")).hexdigest()
         name = f"{source.stem}-{digest[:_DIGITS]}"
-    return str(state_folder(config) / "memory" / f"{name}.db")
+    folder = state_folder(config)
+    if folder is None:
+        raise ConfigError(
+            f"memory has no place: {NO_STATE}; with 'off' it needs none @ memory.store"
+        )
+    return str(folder / "memory" / f"{name}.db")
 
 
 def memory_of(config: Config, path: Path, session: Path | None = None) -> str:

@@ -53,7 +53,8 @@ def measurements_of(config: Config) -> Path | None:
     remember = config.calibration.remember
     if not (config.mcp.remember if remember is None else remember):
         return None
-    return state_folder(config) / "measurements.db"
+    folder = state_folder(config)
+    return None if folder is None else folder / "measurements.db"
 
 
 def history_of(config: Config, warn: Callable[[str], None]) -> SampleHistory | None:
@@ -67,9 +68,17 @@ def history_of(config: Config, warn: Callable[[str], None]) -> SampleHistory | N
         return None
 
     def open_file() -> HistoryFile:
+        from glyphoxa_trio.storage.errors import StorageError, UnusableFile
         from glyphoxa_trio.storage.measurements import MeasurementFile
 
-        return MeasurementFile.open(path)
+        try:
+            return MeasurementFile.open(path)
+        except UnusableFile:
+            raise
+        except StorageError as error:
+            raise StorageError(
+                f"{error}; mcp.state_dir names another folder"
+            ) from error
 
     return SampleHistory(open_file, keep=settings_of(config).window, warn=warn)
 
@@ -184,9 +193,10 @@ def _builtin(config: Config) -> list[Tool]:
     if builtin.rules.enabled:
         found += rules.tools(builtin.rules.datasets)
     if builtin.files.served and builtin.files.base is not None:
+        state = state_folder(config)
         try:
             found += files.tools(
-                apart(builtin.files.base, [state_folder(config)]),
+                apart(builtin.files.base, [] if state is None else [state]),
                 quota=builtin.files.quota_mb * 1024 * 1024,
                 max_files=builtin.files.max_files,
                 keys=("builtin.files.quota_mb", "builtin.files.max_files"),
@@ -224,7 +234,11 @@ def _images(config: ImagesConfig) -> list[Tool]:
             )
         except ValueError as error:
             raise ConfigError(f"{error} @ builtin.images") from None
-    return images.tools(painter, images.Album(config.folder or images.own_folder()))
+    try:
+        folder = config.folder or images.own_folder()
+    except ValueError as error:
+        raise ConfigError(f"{error}, or this key @ builtin.images.folder") from None
+    return images.tools(painter, images.Album(folder))
 
 
 def _web(config: WebConfig) -> list[Tool]:

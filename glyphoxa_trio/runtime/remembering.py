@@ -22,7 +22,8 @@ from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.memory import OFF, Durability
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Forgotten, Memory
-from glyphoxa_trio.memory.opening import open_memory
+from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.opening import POSTGRES, open_memory
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.npc import Costs, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gathered, HotContext, Moment
@@ -248,8 +249,17 @@ async def open_remembering(
     async with AsyncExitStack() as stack:
         if isinstance(memory, str | Path):
             durable = settings.durability is Durability.FULL
-            opening = open_memory(str(memory), durable=durable)
-            memory = await stack.enter_async_context(opening)
+            place = str(memory)
+            opening = open_memory(place, durable=durable)
+            try:
+                memory = await stack.enter_async_context(opening)
+            except MemoryUnavailable as error:
+                if place.startswith(POSTGRES):
+                    raise
+                raise MemoryUnavailable(
+                    f"memory cannot be kept: {error}; name another file, or off, with"
+                    " memory.store, or another folder with mcp.state_dir"
+                ) from error
         embedding = None
         if settings.embeddings is not None:
             model = await stack.enter_async_context(embedder_of(settings.embeddings))

@@ -32,7 +32,7 @@ from glyphoxa_trio.actors import (
 from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
 from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.secrecy import Masks
-from glyphoxa_trio.config.state import state_folder
+from glyphoxa_trio.config.state import NO_STATE, state_folder
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
@@ -186,6 +186,11 @@ class _Opening:
         """Return the runtime, its servers starting, and its background nursery."""
         stack, warnings, config = self.stack, self.warnings, self.source.current
         remembered = state_folder(config) if config.mcp.remember else None
+        if config.mcp.remember and remembered is None:
+            warnings.say(
+                "nothing is remembered for the next run (tools, approvals,"
+                f" measurements): {NO_STATE} @ mcp.remember"
+            )
         store = None
         if remembered is not None:
             store = ToolApprovals(remembered / "approvals", lambda: servers_of(config))

@@ -50,9 +50,8 @@ async def survey(config: Config, *, online: bool = True) -> Survey:
     """
     offers: dict[str, tuple[Mapping[str, Any], ...]] = {}
     absent: dict[str, str] = {}
-    known = (
-        ToolCache(state_folder(config) / "catalogues") if config.mcp.remember else None
-    )
+    folder = state_folder(config) if config.mcp.remember else None
+    known = None if folder is None else ToolCache(folder / "catalogues")
 
     async def one(spec: ServerSpec) -> None:
         why = "it was not asked"

@@ -41,6 +41,7 @@ BELOW: Final = {
     "secret",
     "tracing",
     "units",
+    "user_folders",
     "worker",
     "workers",
 }

@@ -12,6 +12,7 @@ import attrs
 
 from glyphoxa_trio.builtin.files import write_whole
 from glyphoxa_trio.tools.definition import ToolError
+from glyphoxa_trio.user_folders import NO_HOME, user_data_folder
 
 from .picture import Picture
 
@@ -27,10 +28,15 @@ class Full(ToolError):
 
 
 def own_folder() -> Path:
-    """Return the default folder for images, among the user's data."""
-    import platformdirs
+    """Return the default folder for images, among the user's data.
 
-    return platformdirs.user_data_path("glyphoxa") / "images"
+    Raises:
+      ValueError: if the user has no home.
+    """
+    folder = user_data_folder()
+    if folder is None:
+        raise ValueError(f"images have no folder: {NO_HOME} or XDG_DATA_HOME")
+    return folder / "images"
 
 
 @attrs.frozen

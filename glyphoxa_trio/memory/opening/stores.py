@@ -10,6 +10,7 @@ from typing import Final
 from glyphoxa_trio.extras import require
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.errors import MemoryUnusable
+from glyphoxa_trio.user_folders import NO_HOME, expanded
 
 POSTGRES: Final = ("postgresql://", "postgres://")
 
@@ -28,7 +29,10 @@ def not_a_place(place: str) -> str:
 
 def exists(place: str) -> bool:
     """Return False for a file that does not exist. A database is not asked."""
-    return place.startswith(POSTGRES) or Path(place).expanduser().is_file()
+    if place.startswith(POSTGRES):
+        return True
+    path = expanded(Path(place))
+    return path is not None and path.is_file()
 
 
 def open_memory(
@@ -56,4 +60,7 @@ def open_memory(
         raise MemoryUnusable(f"the place of memory {why}")
     from glyphoxa_trio.memory.sqlite.store import open_sqlite
 
-    return open_sqlite(Path(place).expanduser(), durable=durable)
+    path = expanded(Path(place))
+    if path is None:
+        raise MemoryUnusable(f"{place}: {NO_HOME}, or write the whole path")
+    return open_sqlite(path, durable=durable)

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from glyphoxa_trio.campaign.campaigns import Campaigns
 from glyphoxa_trio.campaign.context import Contexts
 from glyphoxa_trio.campaign.documents import document
 from glyphoxa_trio.campaign.errors import CampaignError
-from glyphoxa_trio.campaign.lanes import open_store
+from glyphoxa_trio.campaign.lanes import FileStore, open_store
 from glyphoxa_trio.campaign.listing import MOST_PAGE, listed
 from glyphoxa_trio.campaign.model import Campaign
 from glyphoxa_trio.campaign.stamps import Stamps
@@ -35,6 +35,8 @@ from glyphoxa_trio.servers.definition import (
     ResourceTemplate,
     ServerDefinition,
 )
+from glyphoxa_trio.storage.errors import StorageError, UnusableFile
+from glyphoxa_trio.user_folders import NO_HOME, user_data_folder
 
 INSTRUCTIONS: Final = (
     "Campaigns of a tabletop game: their participants, actors (characters) and"
@@ -126,7 +128,7 @@ async def open_offer(
         )
     contexts = Contexts()
     with lone_errors():
-        async with open_store(path) as store, trio.open_nursery() as nursery:
+        async with _opened(path) as store, trio.open_nursery() as nursery:
             campaigns = Campaigns(store, stamped)
             offered = [*tools(campaigns, contexts), *duality.tools()]
             if options.backups is not None:
@@ -143,6 +145,18 @@ async def open_offer(
                     ended=contexts.forget,
                 )
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _opened(path: Path | None) -> AsyncGenerator[FileStore]:
+    async with AsyncExitStack() as stack:
+        try:
+            store = await stack.enter_async_context(open_store(path))
+        except UnusableFile:
+            raise
+        except StorageError as error:
+            raise StorageError(f"{error}; give another file with --db") from error
+        yield store
 
 
 @attrs.define(eq=False)
@@ -179,7 +193,7 @@ def _path(given: str | None) -> Path | None:
     """Return the path of the file; None means in memory.
 
     Raises:
-      ValueError: if the path is empty.
+      ValueError: if the path is empty, or not given and the user has no home.
     """
     if given == IN_MEMORY:
         return None
@@ -187,9 +201,12 @@ def _path(given: str | None) -> Path | None:
         if not given.strip():
             raise ValueError("--db: it must not be empty")
         return Path(given)
-    import platformdirs
-
-    return platformdirs.user_data_path("glyphoxa") / "campaigns.db"
+    folder = user_data_folder()
+    if folder is None:
+        raise ValueError(
+            f"campaigns have no place: {NO_HOME} or XDG_DATA_HOME, or give --db FILE"
+        )
+    return folder / "campaigns.db"
 
 
 @contextmanager
