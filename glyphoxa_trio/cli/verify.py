@@ -115,12 +115,27 @@ def _no_trace() -> Generator[None]:
     """Hypothesis keeps notes in the current folder, unless it is given another one."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    with tempfile.TemporaryDirectory(prefix="glyphoxa-") as folder:
+    with _temporary_folder() as folder:
         set_hypothesis_home_dir(folder)
         try:
             yield
         finally:
             set_hypothesis_home_dir(None)
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that is removed afterwards.
+
+    Raises:
+      GlyphoxaError: if that cannot be done.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix="glyphoxa-")
+    except OSError as error:
+        raise GlyphoxaError(
+            f"no temporary folder can be made: {error.strerror}: set TMPDIR to one"
+            " that can be written"
+        ) from None
 
 
 def _measured(config: Config) -> tuple[Measured, ...]:

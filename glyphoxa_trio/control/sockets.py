@@ -33,9 +33,12 @@ def control_folders() -> tuple[Path, ...]:
     A service and a login may have different variables, so a search for a runtime
     looks into all of them.
     """
-    temporary = Path(tempfile.gettempdir(), f"glyphoxa-{os.geteuid()}")
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    return (Path(given, "glyphoxa"), temporary) if given else (temporary,)
+    folders: list[Path] = []
+    if given := os.environ.get("XDG_RUNTIME_DIR"):
+        folders.append(Path(given, "glyphoxa"))
+    with suppress(FileNotFoundError):  # no temporary folder can be written
+        folders.append(Path(tempfile.gettempdir(), f"glyphoxa-{os.geteuid()}"))
+    return tuple(folders)
 
 
 async def open_socket(folders: Sequence[Path]) -> tuple[Path, trio.SocketListener]:
@@ -44,7 +47,7 @@ async def open_socket(folders: Sequence[Path]) -> tuple[Path, trio.SocketListene
     Raises:
       ControlError: if none can.
     """
-    why = ""
+    why = "no temporary folder can be written; set TMPDIR"
     for folder in folders:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
