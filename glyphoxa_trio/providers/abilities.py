@@ -130,6 +130,11 @@ def context_is_full(words: str) -> bool:
     return _FULL.search(words) is not None
 
 
+def refuses_all_tools(words: str) -> bool:
+    """Return whether a refusal says that the model has no tools at all."""
+    return _NO_TOOLS.search(words) is not None
+
+
 def learned(
     abilities: Known, status: int, words: str, request: LLMRequest
 ) -> tuple[Known, str]:

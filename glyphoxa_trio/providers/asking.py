@@ -1,8 +1,9 @@
 """One request to a model: its body, its retries after refusals, its error messages.
 
-A refusal that teaches something changes all later requests (`abilities`). A
-conversation that is too long for the model is halved once. An error that cannot be
-repaired gets a remedy (`remedies`), for which one second is spent.
+A refusal that teaches something changes all later requests (`abilities`). A tool that a
+refusal is about is left out of them (`refused_tools`). A conversation that is too long
+for the model is halved once. An error that cannot be repaired gets a remedy
+(`remedies`), for which one second is spent.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ import trio
 
 from glyphoxa_trio.secret import Secret
 
-from .abilities import Abilities, context_is_full, learned, teaches
+from .abilities import (
+    Abilities,
+    context_is_full,
+    learned,
+    refuses_all_tools,
+    teaches,
+)
 from .budget import estimate, fitted, room, size_of_tools
 from .failures import excerpt, message_of, refusal
 from .llm import LLMError, LLMRequest
 from .payloads import refused_fields
+from .refused_tools import is_about_tools, refused_tools
 from .remedies import ModelServerHint, remedy_of
 
 LOOKING: Final = 1.0  # seconds to look for a remedy
@@ -51,11 +59,13 @@ class ModelFindings:
       tools_again: when tools, which the model has refused, are offered again, on trio's
         clock.
       told: the messages that were reported.
+      left_out: the names of the tools that it has refused.
     """
 
     empty_streams: int = 0
     tools_again: float = inf
     told: set[str] = attrs.field(factory=set)
+    left_out: set[str] = attrs.field(factory=set)
 
 
 class ModelLink(ModelServerHint, Protocol):
@@ -91,6 +101,11 @@ class ModelRequest:
         if trio.current_time() >= link.found.tools_again:
             link.found.tools_again = inf
             link.options = attrs.evolve(link.options, tools=True)
+        tools = tuple(
+            x for x in self._request.tools if x.name not in link.found.left_out
+        )
+        if len(tools) < len(self._request.tools):
+            self._request = attrs.evolve(self._request, tools=tools)
         self._options = link.options
         self._sent = self._fitted()
         return link.body_of(self._sent)
@@ -111,6 +126,8 @@ class ModelRequest:
             less = self._fitted() != self._sent
             return less or (self._most is None and self._halve(words))
         if status in (400, 422):
+            if self._leave_out(words, text, sent):
+                return True
             refused = refused_fields(sent, words, link.dispensable)
             if refused:
                 link.options = link.options.without(refused)
@@ -126,6 +143,26 @@ class ModelRequest:
             self._tell_once(what, f"; it said: {quoted}")
         return True
 
+    def _leave_out(self, words: str, text: str, sent: dict[str, Any]) -> bool:
+        """Leave out the tools that a refusal is about; return whether there are any."""
+        link = self._link
+        if refuses_all_tools(words):
+            return False
+        names = refused_tools(words, sent.get("tools", ()))
+        names &= {tool.name for tool in self._request.tools}
+        if new := sorted(names - link.found.left_out):
+            link.found.left_out.update(new)
+            several = len(new) > 1
+            quoted = excerpt(self._own_words(message_of(text)), link.api_key)
+            link.warn(
+                f"{link.label}: it refuses the tool{'s' * several}"
+                f" {', '.join(map(repr, new))}, and is asked without"
+                f" {'them' if several else 'it'} from now on; it said: {quoted};"
+                " simplify the input schema at the tool's author, or take the tool from"
+                " the NPC's list"
+            )
+        return bool(names)
+
     def _own_words(self, words: str) -> str:
         """Return the server's own words, without what it quotes from the conversation.
 
@@ -135,7 +172,8 @@ class ModelRequest:
         fields = self._link.dispensable
 
         def counts(text: str) -> bool:
-            return teaches(text) or any(name in text for name in fields)
+            about_tools = teaches(text) or is_about_tools(text)
+            return about_tools or any(name in text for name in fields)
 
         if not counts(words):
             return words
@@ -155,6 +193,11 @@ class ModelRequest:
         if what not in link.found.told:
             link.found.told.add(what)
             link.warn(f"{link.label}: {what}{more}")
+
+    @property
+    def tool_count(self) -> int:
+        """The number of tools that are offered."""
+        return len(self._request.tools)
 
     @property
     def is_whole(self) -> bool:

@@ -43,7 +43,8 @@ MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that is not streamed
 MAX_LIST: Final = 1024 * 1024  # bytes of other pages
 _SHORT: Final = 3.0  # seconds; a server that asks for a longer pause is not waited for
 _SHORTEST: Final = 0.05
-MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
+# Of one round, each of which has taught something; each tool may be refused by itself.
+MOST_ATTEMPTS: Final = 5
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -192,7 +193,7 @@ class Endpoint:
           LLMError: see `LLM.stream`.
         """
         patient = self.patient
-        for left in reversed(range(MOST_ATTEMPTS)):
+        for left in reversed(range(MOST_ATTEMPTS + asked.tool_count)):
             body = asked.body()
             if not streaming:
                 body["stream"] = False
