@@ -106,7 +106,9 @@ async def view_of_tools(
         if one.changed or not approved(one.listing.definition, one.listing.exposed)
     }
     judged = {x.tool: x for x in runtime.usability(grant.npc)} if grant.npc else {}
-    external = sum(no is None and x.definition.external for x, no in explained)
+    external = sum(
+        no is None and x.definition.external and not x.tool.added for x, no in explained
+    )
     threshold = runtime.config.mcp.defer_threshold
     deferred = external > threshold
     tools: list[ToolRow] = []

@@ -175,14 +175,15 @@ def showing(
 
     Args:
       explained: every tool, with the gate's answer, in the catalogue's order.
-      threshold: up to this number of external tools, all are shown in full.
+      threshold: up to this number of external tools, all are shown in full; those
+        that we added ourselves are not counted.
       permitted: called again when the search runs.
     """
     loaded_tools.settle()
     visible = [listing for listing, no in explained if no is None]
     hidden = tuple((listing, no) for listing, no in explained if no is not None)
     external = {x.key: x for x in visible if x.definition.external}
-    if len(external) <= threshold:
+    if sum(not x.tool.added for x in external.values()) <= threshold:
         return VisibleTools(shown=tuple(visible), hidden=hidden)
     loaded_tools.schema.warm()  # here, where it costs no tool time
     search_ = CatalogueEntry(

@@ -58,7 +58,7 @@ from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
 from .metadata import compile_schemas, describe_in_turn, in_turn
 from .opening import open_session
 from .process import LastLines
-from .resources import READER
+from .resources import READER, TOOLS
 from .restart_policy import run_with_restarts
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .tool_cache import ServerToolCache, ToolCache
@@ -398,12 +398,12 @@ class _Connection:
         ``sound`` lists were checked in the last run, and are not checked again.
         """
         described = await describe_in_turn(self.spec, listing.tools, sound=sound)
-        reader = READER if READER in listing.tools else {}
+        added = frozenset(tool["name"] for tool in TOOLS if tool in listing.tools)
         tools = [
             self._tool(
                 definition,
                 described.fingerprints[definition.name],
-                reader=definition.name == reader.get("name"),
+                added=definition.name in added,
             )
             async for definition in in_turn(described.definitions)
         ]
@@ -413,7 +413,7 @@ class _Connection:
             self.board.warn_once(text)
 
     def _tool(
-        self, definition: ToolDefinition, fingerprint: str, *, reader: bool
+        self, definition: ToolDefinition, fingerprint: str, *, added: bool
     ) -> Tool:
         """Build the `Tool` of a definition; its handler asks this actor."""
         repeatable = unasked(definition, Purpose.RETRY) is None
@@ -431,7 +431,8 @@ class _Connection:
             fingerprint=fingerprint,
             remote=True,
             per_session=branches is not None,
-            reads_resources=reader,
+            reads_resources=added and definition.name == READER["name"],
+            added=added,
         )
 
 

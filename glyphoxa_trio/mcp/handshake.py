@@ -27,6 +27,8 @@ from .malformed import MalformedAnswer
 from .transport import ConnectionFailed
 from .wire import ConnectionEnded, RequestUnsent
 
+OnChange = Callable[[], None]
+
 _RELISTEN: Final = 1.0  # seconds before listening again
 
 # After these errors another attempt is useless. They are the codes of our HTTP client:
@@ -90,14 +92,19 @@ async def _answered(method: str, ask: Callable[[], Awaitable[object]]) -> None:
         raise MalformedAnswer.of(method, error) from error
 
 
-def announces_tools(client: ClientSession) -> bool:
-    """Return whether the newer family's subscription to tool changes is available."""
+def announced(client: ClientSession, *, resources: bool) -> tuple[bool, bool]:
+    """Return which changes the newer family's subscription can announce.
+
+    These are changes of the tools, and of the resources. ``resources`` says if the
+    latter are of interest.
+    """
     offered = client.server_capabilities
+    if offered is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False, False
+    tools, others = offered.tools, offered.resources
     return (
-        client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        and offered is not None
-        and offered.tools is not None
-        and offered.tools.list_changed is True
+        tools is not None and tools.list_changed is True,
+        resources and others is not None and others.list_changed is True,
     )
 
 
@@ -107,17 +114,20 @@ def offers_resources(client: ClientSession) -> bool:
     return offered is not None and offered.resources is not None
 
 
-async def follow_tools(
-    client: ClientSession, on_tools_changed: Callable[[], None]
+async def follow_changes(
+    client: ClientSession, kinds: tuple[bool, bool], on_tools_changed: OnChange
 ) -> None:
     """Call ``on_tools_changed`` on each change, by the newer family's subscription.
 
     Runs until the server ends the subscription, does not support it, or cancelled.
     """
+    tools, others = kinds  # as `announced` has them
     while True:
         with suppress(SubscriptionLost):
             try:
-                async with listen(client, tools_list_changed=True) as changes:
+                async with listen(
+                    client, tools_list_changed=tools, resources_list_changed=others
+                ) as changes:
                     async for _ in changes:
                         on_tools_changed()
                 return  # the server has ended the subscription

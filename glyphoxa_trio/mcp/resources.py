@@ -1,9 +1,10 @@
 """A server's resources as two additional tools: one lists them, one reads them.
 
-A server that offers resources gets `list_resources` and `read_resource` in its list of
-tools, so that granting, approving, showing, timing and calling work for them as for its
-own tools. The server is asked for its resources when `list_resources` is called, never
-when it connects. No I/O, except for the requests, which the session sends.
+A server that has a resource or a template gets `list_resources` and `read_resource` in
+its list of tools, so that granting, approving, showing, timing and calling work for
+them as for its own tools. Many servers announce resources and have none, so the server
+is asked for the first page when its tools are listed. No I/O, except for the requests,
+which the session sends.
 """
 
 from __future__ import annotations
@@ -73,6 +74,25 @@ The answer is empty if the server does not support a method that lists something
 """
 
 
+KINDS: Final = (
+    ("resources/list", "resources"),
+    ("resources/templates/list", "resourceTemplates"),
+)
+"""The methods that list something to read, and the key of its entries."""
+
+
+async def are_any(ask: Ask) -> bool:
+    """Return whether the server has something to read.
+
+    ``ask`` sends the requests. Only the first pages are read.
+    """
+    for method, key in KINDS:
+        page = await ask(method, {})
+        if page.get(key) or page.get("nextCursor"):
+            return True
+    return False
+
+
 def missing_from(
     tools: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
@@ -116,12 +136,10 @@ async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
     """List resources and templates; ``contains`` selects some of them."""
     answer: dict[str, Any] = {}
     said: list[str] = []
-    for kind, key, address in (
-        ("resources", "resources", "uri"),
-        ("resources/templates", "resourceTemplates", "uriTemplate"),
+    for (method, key), word, address in zip(
+        KINDS, ("resources", "templates"), ("uri", "uriTemplate"), strict=True
     ):
-        word = kind.rpartition("/")[2]
-        offered, all_of_them, complaints = await _pages(f"{kind}/list", key, ask)
+        offered, all_of_them, complaints = await _pages(method, key, ask)
         entries = [_entry(each, address) for each in offered]
         fitting = [each for each in entries if _has(contains, each)]
         answer[word] = fitting[:MOST_SHOWN]

@@ -40,7 +40,7 @@ from glyphoxa_trio.tools.output import OutputSchema
 
 from . import http, resources
 from .condensing import Condenser, Unusable, readers
-from .handshake import agree, announces_tools, follow_tools, offers_resources
+from .handshake import agree, announced, follow_changes, offers_resources
 from .listing import ListFilter, paginate
 from .logs import hush_the_sdk
 from .malformed import MalformedAnswer, complained, fault_of, repaired, usable
@@ -53,6 +53,7 @@ from .tracing import calling
 from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
 from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
+_LOOKING: Final = 2.0  # seconds for a server to say if it has resources
 _CUT: Final = 300  # characters of an error's text
 
 # The phrases of a server that has forgotten the session, with any code.
@@ -99,8 +100,14 @@ async def open_session(
     condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
 
+    session: SdkSession | None = None
+
     async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
+        if isinstance(message, types.ToolListChangedNotification) or (
+            isinstance(message, types.ResourceListChangedNotification)
+            and session is not None
+            and session.awaits_resources
+        ):
             on_tools_changed()
 
     try:
@@ -120,15 +127,15 @@ async def open_session(
             try:
                 await agree(client, spec)
                 sieve.speak(client.protocol_version)
-                if announces_tools(client):
-                    nursery.start_soon(follow_tools, client, on_tools_changed)
+                if any(kinds := announced(client, resources=spec.resources)):
+                    nursery.start_soon(follow_changes, client, kinds, on_tools_changed)
                 pid = None if server is None else server.pid
                 shaking_hands = None if server is None else trio.current_time() - begun
                 timed = start is None or start.over(shaking_hands=shaking_hands)
                 offers = spec.resources and offers_resources(client)
                 about = {"glyphoxa.server": spec.name}
                 about |= {"mcp.protocol.version": client.protocol_version or ""}
-                yield SdkSession(
+                session = SdkSession(
                     client,
                     sieve,
                     dispatcher if isinstance(dispatcher, PipeDispatcher) else None,
@@ -141,6 +148,7 @@ async def open_session(
                     offers,
                     about,
                 )
+                yield session
             except Exception as error:
                 # Before the end of the layers below reports another reason.
                 loss.report(reason(error))
@@ -174,6 +182,11 @@ class SdkSession:
     # limit on its work, so it is not used.
     _outputs: Mapping[str, OutputSchema] = attrs.field(factory=dict, init=False)
 
+    @property
+    def awaits_resources(self) -> bool:
+        """True if the server offers resources, and had none when it was last asked."""
+        return self._offers_resources and not self._ours
+
     async def ping(self) -> bool:
         try:
             await self._client.send_request(_PING, _AS_IT_CAME)
@@ -204,8 +217,10 @@ class SdkSession:
             listing = await paginate(fetch)
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
-                none = () if self._offers_resources else ("it offers no tools",)
-                return self._with_resources(ToolListing((), none))
+                listing = await self._with_resources(ToolListing(()))
+                if self._ours:
+                    return listing
+                return attrs.evolve(listing, warnings=("it offers no tools",))
             if self.pid is None and error.code in _GONE:
                 # The second fault in a row, if a call broke off before: no brief fault.
                 forgotten = error.code == http.FORGOTTEN
@@ -223,16 +238,30 @@ class SdkSession:
         )
         notes = await self._take_outputs(listing)
         listing = attrs.evolve(listing, warnings=(*listing.warnings, *notes))
-        return self._with_resources(listing)
+        return await self._with_resources(listing)
 
-    def _with_resources(self, listing: ToolListing) -> ToolListing:
-        """Add the tools for resources, if the server offers resources."""
+    async def _with_resources(self, listing: ToolListing) -> ToolListing:
+        """Add the tools for resources, if the server has any."""
         self._ours = frozenset()
-        if not self._offers_resources:
+        if not self._offers_resources or not await self._has_resources():
             return listing
         more, notes = resources.missing_from(listing.tools)
         self._ours = frozenset(tool["name"] for tool in more)
         return ToolListing((*listing.tools, *more), (*listing.warnings, *notes))
+
+    async def _has_resources(self) -> bool:
+        """Return False if the server says that it has no resources.
+
+        A server that does not answer in time, or with an error, may have some.
+        """
+        with trio.move_on_after(_LOOKING):
+            try:
+                return await resources.are_any(partial(self._look, {}))
+            except (
+                Exception
+            ):  # foreign code; a call of the tools will say what is wrong
+                return True
+        return True
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]

@@ -272,6 +272,8 @@ class Tool:
       per_session: each session has a connection of its own to its server.
       reads_resources: it was added by this package to its server's tools, and reads
         the resources that their answers link to.
+      added: it was added by this package to its server's tools, and does not count as
+        one of them where there are many.
     """
 
     definition: ToolDefinition
@@ -282,6 +284,7 @@ class Tool:
     remote: bool = False
     per_session: bool = False
     reads_resources: bool = False
+    added: bool = False
 
     @property
     def key(self) -> str:

@@ -96,6 +96,21 @@ async def test_fifteen_external_tools_are_shown_and_one_more_is_not(
         assert view.search is None
 
 
+@pytest.mark.parametrize(("count", "deferred"), [(15, 0), (16, 18)])
+async def test_tools_that_we_add_to_a_server_are_not_counted(
+    autojump_clock: MockClock, count: int, deferred: int
+) -> None:  # N24
+    async with open_host() as host:
+        more = [
+            attrs.evolve(fake(name, group="world", external=True), added=True)
+            for name in ("list_resources", "read_resource")
+        ]
+        host.register(*world(count), *more)
+        view = show(host, LoadedTools())
+    assert len(view.deferred) == deferred
+    assert len(view.shown) == (1 if deferred else count + 2)
+
+
 async def test_only_what_the_gate_lets_through_is_counted_and_told(
     autojump_clock: MockClock,
 ) -> None:  # A9, A10, A37: the one gate before, and nothing past it

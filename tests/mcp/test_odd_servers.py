@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trio
+from trio.testing import MockClock
+
 from glyphoxa_trio import Outcome
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import Effect, Status
@@ -505,6 +508,64 @@ async def test_an_odd_resource_costs_itself(monkeypatch: pytest.MonkeyPatch) -> 
         outcome = await table.call("list_resources")
         assert [x["uri"] for x in outcome.data["structured"]["resources"]] == ["a:b"]
         assert "resources.1.name: is missing" in reads(outcome)
+
+
+# --------------------------------------------- resources that are announced
+
+RESOURCES = {"initialize": greeting(tools={}, resources={"listChanged": True})}
+BOTH = ["list_resources", "read_resource"]
+NONE: dict[str, Any] = {
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
+}
+TEMPLATE = {"uriTemplate": "book://{number}", "name": "book"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "added"),
+    [
+        (NONE, []),
+        ({"resources/list": {"resources": {}}}, []),
+        ({}, []),
+        ({"resources/list": {"resources": [{"uri": "a:b", "name": "b"}]}}, BOTH),
+        (NONE | {"resources/templates/list": {"resourceTemplates": [TEMPLATE]}}, BOTH),
+        ({"resources/list": {"resources": [], "nextCursor": "more"}}, BOTH),
+        ({"resources/list": Wrong("not now", -32603)}, BOTH),
+    ],
+)
+async def test_resources_that_are_announced_add_tools_only_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], added: list[str]
+) -> None:  # N24
+    tools = [tool(f"t{number:02}") for number in range(14)]
+    script = {**RESOURCES, LIST: {"tools": tools}, **answers}
+    async with odd_table(monkeypatch, script) as table:
+        assert table.tools == sorted([*added, *(x["name"] for x in tools)])
+        assert table.warnings == []
+
+
+async def test_a_server_that_does_not_say_what_it_has_to_read_costs_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async def never(params: Any, server: OddServer) -> None:
+        await trio.sleep_forever()
+
+    script = {**RESOURCES, LIST: {"tools": [tool()]}, "resources/list": never}
+    async with odd_table(monkeypatch, script) as table:
+        assert table.tools == sorted(["ask", *BOTH])
+        assert 2.0 <= trio.current_time() < 3.0
+
+
+async def test_what_there_is_to_read_may_come_later(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    script = {**RESOURCES, LIST: {"tools": [tool()]}, **NONE}
+    async with odd_table(monkeypatch, script) as table:
+        assert table.tools == ["ask"]
+        entries = [{"uri": "a:b", "name": "b"}]
+        table.server.script["resources/list"] = {"resources": entries}
+        await table.server.send(method="notifications/resources/list_changed")
+        await trio.sleep(1)
+        assert table.tools == sorted(["ask", *BOTH])
 
 
 # --------------------------------------------------------- byte order marks
