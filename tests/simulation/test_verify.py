@@ -117,6 +117,15 @@ def test_a_good_configuration_has_nothing_to_be_said_of_it() -> None:
         assert reach.worst_model <= reach.model_limit
 
 
+def test_a_grant_by_the_names_that_models_see_is_as_good_as_one_by_keys() -> None:
+    by_name = table("mcp__oracle__peek", "mcp__oracle__plain")
+    by_name = attrs.evolve(by_name, calibration=CalibrationConfig())
+    peek, plain = tool("peek"), tool("plain")
+    for one in (peek, plain):  # so that it is measured at the start
+        one["annotations"]["openWorldHint"] = False
+    assert not look(by_name, known(peek, plain), evenings=60).errors
+
+
 def test_a_tool_above_its_npcs_ceiling_is_an_error_with_an_example() -> None:
     deep = tool("consult", estimated_duration_ms=250, min_tier="deep")
     finding = the_finding(look(table("oracle.consult"), known(deep)))

@@ -20,6 +20,7 @@ from glyphoxa_trio.simulation.promises.fake_world import Ending, Performance
 from glyphoxa_trio.simulation.promises.rights import GrantLedger
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
+from glyphoxa_trio.tools.naming import exposed_name
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
 # A call that goes on ends after so many seconds if it has no other limit.
@@ -95,6 +96,16 @@ class PromiseJournal:
                 if len(theirs) == 1:
                     yield from self._exact(theirs[0], runs.get(place, []))
 
+    def _names(self, key: str) -> set[str]:
+        """Return the names under which models saw the tool, or would have seen it.
+
+        A tool whose server ends before a model is asked was measured all the same.
+        """
+        if key in self.exposed:
+            return {self.exposed[key]}
+        styles = {config.mcp.naming for config in self.ledger.configs}
+        return {exposed_name(x, y) for x in self.definitions[key] for y in styles}
+
     def _always(self, key: str, what: str) -> bool:
         return all(getattr(x, what) for x in self.definitions[key])
 
@@ -105,8 +116,10 @@ class PromiseJournal:
         if len(sent) <= len(calls):
             return
         known = self.definitions[key]
-        tool = _Offered(key, self.exposed.get(key, ""), known[-1])
-        granted = self.ledger.may_be_called_for_somebody(tool)
+        granted = any(
+            self.ledger.may_be_called_for_somebody(_Offered(key, name, known[-1]))
+            for name in self._names(key)
+        )
         for run in sent[len(calls) :]:
             what = nature(run, known[-1], self.ledger)
             if what.twice_is_once and len(sent) <= self.attempts * len(calls):
