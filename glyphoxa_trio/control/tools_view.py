@@ -9,6 +9,7 @@ import attrs
 
 from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.runtime import Runtime, find_npc
+from glyphoxa_trio.runtime.grants import HiddenToolProblem
 from glyphoxa_trio.tools.estimate import Estimate, TierBy
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason, Refusal, refusal
 from glyphoxa_trio.tools.recommendation import TOLERATED, recommend
@@ -173,7 +174,8 @@ async def advice_on_tiers(runtime: Runtime) -> tuple[TierBy, list[str]]:
 def absences(runtime: Runtime) -> list[str]:
     """Return warnings: absent servers, grants that mean nothing."""
     texts = [f"{warning.server}: {warning.text}" for warning in runtime.warnings]
-    return [*texts, *map(str, runtime.problems())]
+    said = [x for x in runtime.problems() if not isinstance(x, HiddenToolProblem)]
+    return [*texts, *map(str, said)]  # the view has the hidden ones in their rows
 
 
 def health(listing: CatalogueEntry, estimate: Estimate) -> str:

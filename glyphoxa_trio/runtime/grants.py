@@ -76,7 +76,26 @@ class NameProblem:
         return f"{self.text}, {has} @ {place}"
 
 
-Problem = GrantProblem | NameProblem
+@attrs.frozen
+class HiddenToolProblem:
+    """A granted tool that an NPC is not shown for now, since it was too slow, failed or
+    blocked the event loop. The text says when it is tried again.
+
+    ``pattern`` is the tool's key.
+    """
+
+    npc: str
+    pattern: str
+    text: str
+    section: str = "npcs"
+    error: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.section}[{self.npc}].tools"
+        return f"{self.pattern} is hidden for now: {self.text} @ {place}"
+
+
+Problem = GrantProblem | NameProblem | HiddenToolProblem
 
 
 def section_of(npc: NpcConfig) -> str:

@@ -71,7 +71,7 @@ from .session_snapshot import SessionSnapshot, SnapshotRefused
 from .session_status import SessionOverview, status_of_session
 from .unready import Unready, unready
 from .unused_keys import idle_keys
-from .usability import usability_of, warnings_of
+from .usability import hidden_tools, usability_of, warnings_of
 from .warned import Warnings
 
 if TYPE_CHECKING:
@@ -489,10 +489,11 @@ class Runtime:
         return await self._fleet.wait_ready(within, known=known)
 
     def problems(self) -> list[Problem]:
-        """Return the granted names that no tool matches, and the name collisions, as of
-        now.
+        """Return the granted names that no tool matches, the name collisions, and the
+        tools that NPCs are not shown for now, as of now.
 
-        A collision leaves out tools of servers that would share one exposed name.
+        A collision leaves out tools of servers that would share one exposed name. A
+        tool that is hidden says why, and when it is tried again.
         """
         snapshot = self.host.snapshot
         listed = {x.definition.group for x in snapshot.offered}
@@ -509,6 +510,7 @@ class Runtime:
                 for x in snapshot.collisions
             ),
             *check_grants(self.config, snapshot, absent=absent),
+            *hidden_tools(self.npcs, self.usability()),
         ]
 
     def unapproved(self) -> list[Unapproved]:

@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.remedies import Places
 from glyphoxa_trio.tools.usability import Usability, Use, judge
 
-from .grants import Problem, grant_of, section_of
+from .grants import HiddenToolProblem, Problem, grant_of, section_of
 
 # A warning names at most so many tools, and counts the rest.
 _NAMED: Final = 3
@@ -75,6 +75,19 @@ def _place(
     return "mcp", "servers", server, "tools", definition.name
 
 
+def hidden_tools(
+    npcs: Iterable[NpcConfig], judged: Iterable[Usability]
+) -> Iterator[HiddenToolProblem]:
+    """Yield the tools that NPCs are not shown for now, and that come back by
+    themselves. Those of a server that is not there are told with the server."""
+    sections = {npc.name: section_of(npc) for npc in npcs}
+    for one in judged:
+        if one.use is Use.LATER and not one.server_absent:
+            yield HiddenToolProblem(
+                one.npc, one.tool, one.comes_back, sections[one.npc]
+            )
+
+
 def warnings_of(
     npcs: Iterable[NpcConfig],
     judged: Sequence[Usability],
@@ -86,7 +99,11 @@ def warnings_of(
         idle = [f"{x.tool}: {x.short}" for x in own if not x.usable]
         never = [f"{x.tool}: {x.short}" for x in own if x.use is Use.NEVER]
         # Granted names without a tool count too: the NPC may have no others.
-        missing = [problem.text for problem in problems if problem.npc == npc.name]
+        missing = [
+            problem.text
+            for problem in problems
+            if problem.npc == npc.name and not isinstance(problem, HiddenToolProblem)
+        ]
         if len(idle) == len(own) and (told := [*idle, *missing]):
             yield f"{npc.name} can use none of the tools it is granted: {_first(told)}"
         elif never:

@@ -40,11 +40,15 @@ class Use(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Need:
-    """One reason why a tool cannot be used. Any one of ``remedies`` is enough."""
+    """One reason why a tool cannot be used. Any one of ``remedies`` is enough.
+
+    ``absent``: the reason is that the tool's server is not there.
+    """
 
     reason: Reason
     because: str
     remedies: tuple[Remedy, ...] = ()
+    absent: bool = False
 
     @property
     def text(self) -> str:
@@ -54,6 +58,11 @@ class Need:
     def short(self) -> str:
         """The need with the likeliest of its remedies only."""
         return self._with(self.remedies[:1])
+
+    @property
+    def waiting(self) -> str:
+        """The need with what ends it by itself, if anything does."""
+        return self._with(tuple(x for x in self.remedies if x.kind is RemedyKind.WAIT))
 
     def _with(self, remedies: tuple[Remedy, ...]) -> str:
         told = ", or ".join(remedy.text for remedy in remedies)
@@ -81,6 +90,16 @@ class Usability:
     @property
     def usable(self) -> bool:
         return self.use in (Use.NOW, Use.ASKED)
+
+    @property
+    def comes_back(self) -> str:
+        """The reasons, each with the time at which it ends by itself, if one does."""
+        return "; and ".join(need.waiting for need in self.needs)
+
+    @property
+    def server_absent(self) -> bool:
+        """True if it cannot be used because its server is not there."""
+        return any(need.absent for need in self.needs)
 
     @property
     def text(self) -> str:
@@ -159,6 +178,7 @@ def _needs(state: GateState) -> Iterator[Need]:
             reason=no.reason,
             because=_because(no, state),
             remedies=tuple(remedy for remedy, _ in found),
+            absent=no.reason is Reason.UNAVAILABLE and not state.candidate.obstacle,
         )
         if not found:
             return
