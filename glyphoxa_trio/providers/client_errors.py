@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import ssl
+from collections.abc import Iterator
 from functools import cache
+
+import trio
 
 from glyphoxa_trio.certificates import CertificatesUnreadable
 
@@ -32,3 +37,48 @@ def kinds_of_client_errors() -> tuple[
         ((httpx2.InvalidURL, httpx2.LocalProtocolError), ErrorKind.BAD_REQUEST),
         ((httpx2.HTTPError, httpx2.StreamError), ErrorKind.INTERRUPTED),
     )
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Return whether the server, which sent nothing, may take a request in a moment.
+
+    It has reset or closed the connection, also one that was kept, or has not accepted
+    it in time. A server that is not there refuses it, which does not pass.
+    """
+    import httpx2
+
+    match error:
+        case (
+            httpx2.ConnectTimeout()
+            | httpx2.ReadError()
+            | httpx2.WriteError()
+            | httpx2.CloseError()
+            | httpx2.RemoteProtocolError()
+        ):
+            return True
+        case httpx2.ConnectError():
+            reasons = list(_reasons(error))
+            if any(isinstance(x, ssl.SSLCertVerificationError) for x in reasons):
+                return False
+            return any(
+                isinstance(x, trio.BrokenResourceError)
+                or (isinstance(x, OSError) and x.errno in _RESET)
+                for x in reasons
+            )
+    return False
+
+
+_RESET = (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE)
+
+
+def _reasons(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and everything that has led to it."""
+    left, seen = [error], set[int]()
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        left += [x for x in (one.__cause__, one.__context__) if x is not None]
+        left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()

@@ -30,21 +30,19 @@ from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .client_errors import kinds_of_client_errors
 from .failures import excerpt, status_error, status_of
 from .line import Loading, RequestSlots
-from .llm import ErrorKind, LLMError, LLMEvent, Waiting
+from .llm import LLMError, LLMEvent, Waiting
 from .payloads import encoded
+from .retries import RequestRetries
 
 if TYPE_CHECKING:
     import httpx2
 
 # Seconds; the engine limits the time of everything after it.
 CONNECT_TIMEOUT: Final = 5.0
+_SHORTEST_CONNECT: Final = 1.0
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of a response that is not a stream
 MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that is not streamed
 MAX_LIST: Final = 1024 * 1024  # bytes of other pages
-_SHORT: Final = 3.0  # seconds; a server that asks for a longer pause is not waited for
-_SHORTEST: Final = 0.05
-# Of one round, each of which has taught something; each tool may be refused by itself.
-MOST_ATTEMPTS: Final = 5
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -62,8 +60,7 @@ class Endpoint:
         on first use; it obeys the proxies of the environment, except for a server on
         this machine.
       line: the places at the server.
-      patient: True waits when the server says that it will have time in a moment,
-        because no other model can be asked.
+      patient: see `RequestRetries`.
 
     Raises:
       ValueError: for an address that is not plain http(s), or that carries credentials
@@ -103,8 +100,9 @@ class Endpoint:
 
         If the request has to wait for a place, or is for a whole answer, entering does
         not wait: the first event says why, and the next ones wait. Cancelling closes
-        the connection at any point. A refusal that teaches what the model accepts is
-        followed by another attempt (`asking`).
+        the connection at any point. A refusal that teaches what the model accepts, or a
+        server that may take the request in a moment, is followed by another attempt
+        (`retries`).
 
         Raises:
           LLMError: see `LLM.stream`.
@@ -192,35 +190,32 @@ class Endpoint:
         Raises:
           LLMError: see `LLM.stream`.
         """
-        patient = self.patient
-        for left in reversed(range(MOST_ATTEMPTS + asked.tool_count)):
+        retries = RequestRetries(asked.tool_count, self.patient)
+        while True:
             body = asked.body()
             if not streaming:
                 body["stream"] = False
                 body.pop("stream_options", None)
+            said: int | None = None
             try:
                 response = await self._send(body)
             except LLMError as error:
-                # A server that has just ended a stream may end its connection, too.
-                if streaming or not left or error.kind is not ErrorKind.INTERRUPTED:
-                    raise await asked.explained(error) from error
-                continue
-            if is_stream(response):
-                return response, payloads_of(response)
-            most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
-            text = await self._read(response, most)
-            status = response.status_code
-            whole = assembler.whole(text) if status < 300 else None
-            if whole is not None:
-                return response, Given(whole)
-            said = (status < 300 and status_of(text)) or status
-            if left and asked.mend(said, text, body):
-                continue
-            failure = status_error(status, response.headers, text, self.api_key)
-            if not (left and patient and await _a_moment(failure)):
-                break
-            patient = False
-        raise await asked.explained(failure)
+                failure = error
+            else:
+                if is_stream(response):
+                    return response, payloads_of(response)
+                most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
+                text = await self._read(response, most)
+                status = response.status_code
+                whole = assembler.whole(text) if status < 300 else None
+                if whole is not None:
+                    return response, Given(whole)
+                said = (status < 300 and status_of(text)) or status
+                if asked.mend(said, text, body) and retries.learn():
+                    continue
+                failure = status_error(status, response.headers, text, self.api_key)
+            if not await retries.again(failure, said):
+                raise await asked.explained(failure) from failure.__cause__
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
         """Send one attempt; return the response, with its body unread."""
@@ -238,7 +233,7 @@ class Endpoint:
                 f"{self.base_url}{self.path}",
                 content=encoded(body),
                 headers=headers | dict(self.headers),
-                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+                timeout=httpx2.Timeout(None, connect=_connect_timeout()),
             )
             return await client.send(request, stream=True, follow_redirects=False)
 
@@ -286,15 +281,10 @@ class Endpoint:
             raise
 
 
-async def _a_moment(failure: LLMError) -> bool:
-    """Wait until a busy server has time, if that is soon; otherwise return False."""
-    pause = failure.retry_after
-    if pause is None or pause > _SHORT:
-        return False
-    if trio.current_time() + pause >= trio.current_effective_deadline():
-        return False
-    await trio.sleep(max(pause, _SHORTEST))
-    return True
+def _connect_timeout() -> float:
+    """Return the seconds that connecting may take, so that it can be tried again."""
+    left = trio.current_effective_deadline() - trio.current_time()
+    return min(CONNECT_TIMEOUT, max(left / 2, _SHORTEST_CONNECT))
 
 
 @attrs.define(eq=False)

@@ -255,7 +255,6 @@ TROUBLE: list[tuple[str, Reply, ErrorKind, str]] = [
         ErrorKind.INTERRUPTED,
         "The key is. Under",
     ),
-    ("dies at once", Die(), ErrorKind.INTERRUPTED, "Hm?"),
     ("is cut", [SayText("The key is. "), Cut()], ErrorKind.INTERRUPTED, "The key is."),
     ("garbage", RawText("data: {no\n\n"), ErrorKind.MALFORMED, "Hm?"),
     ("401", Fail(401), ErrorKind.AUTHENTICATION, "Hm?"),
@@ -291,9 +290,18 @@ async def test_a_model_that_fails_costs_one_turn(
         await scene.lives_on()
 
 
+@pytest.mark.parametrize("reply", [Die(), Fail(503)], ids=["dies", "busy"])
+async def test_a_server_that_did_not_take_a_request_costs_no_turn(reply: Reply) -> None:
+    async with open_scene(reply) as scene:
+        heard = await ask(scene.npc)
+        assert heard.of(ModelFailed) == []
+        assert heard.done.text == AGAIN.text
+        await scene.lives_on()
+
+
 async def test_a_failure_in_a_later_round_keeps_what_the_tools_said() -> None:
     call = CallTools([("weather", {"place": "Ashford"})])
-    async with open_scene([SayText("One moment. "), call], Fail(503)) as scene:
+    async with open_scene([SayText("One moment. "), call], Fail(500)) as scene:
         heard = await ask(scene.npc)
         assert heard.only(ModelFailed).kind is ErrorKind.OVERLOADED
         assert heard.done.text == "One moment. Hm?"

@@ -421,8 +421,8 @@ async def test_a_round_is_tried_as_often_as_a_refusal_teaches_something() -> Non
     [
         (refusing("model"), ErrorKind.BAD_REQUEST),
         (refusing("tool_choice", status=500), ErrorKind.OVERLOADED),
-        ([Fail(503)], ErrorKind.OVERLOADED),
-        ([Die()], ErrorKind.INTERRUPTED),
+        ([Fail(500)], ErrorKind.OVERLOADED),
+        ([[SayText("Well,"), Die()]], ErrorKind.INTERRUPTED),
     ],
 )
 async def test_nothing_else_is_tried_again(script: Script, kind: ErrorKind) -> None:

@@ -58,7 +58,7 @@ from glyphoxa_trio.tools.tier import Tier
 from ..npc.support import HANG, Heard, ScriptedLLM, ask
 
 KEY = Secret("sk-of-the-first")
-DOWN = Fail(529, {"error": {"message": "Overloaded"}})
+DOWN = Fail(500, {"error": {"message": "Overloaded"}})
 
 
 def config(llm: LlmConfig, **more: Any) -> Config:
@@ -152,7 +152,7 @@ async def test_another_model_answers_for_the_first_one_and_everybody_sees_it() -
                 turn=1,
                 model="second",
                 instead_of="first",
-                reason="overloaded: HTTP 529: Overloaded",
+                reason="overloaded: HTTP 500: Overloaded",
             )
             assert heard.of(ModelFailed) == []
             used = heard.only(UsageReported)
@@ -162,7 +162,7 @@ async def test_another_model_answers_for_the_first_one_and_everybody_sees_it() -
             assert first.failed == {ErrorKind.OVERLOADED: 1}
             assert second.answered == 1
             assert [warning.text for warning in runtime.warnings] == [
-                f"first at {one.base_url}: overloaded: HTTP 529: Overloaded"
+                f"first at {one.base_url}: overloaded: HTTP 500: Overloaded"
             ]
             shown = status_of(runtime)
             assert [row["answered"] for row in shown["models"]] == [0, 1]
