@@ -45,10 +45,12 @@ TRIALS_AT_ONCE = 2
 @attrs.frozen
 class ProbeResult:
     """The end of a probe. ``answer`` is None if its time was up; ``seconds`` is None if
-    its duration is no sample of the tool's latency."""
+    its duration is no sample of the tool's latency. ``held_loop``: the tool's code has
+    blocked the event loop."""
 
     answer: ToolResult | None
     seconds: float | None
+    held_loop: bool = False
 
 
 Whose = tuple[str, str]
@@ -435,10 +437,11 @@ class Attempts:
         try:
             with trio.CancelScope(deadline=deadline):
                 answer = ToolResult.of(await task.result())
-                return ProbeResult(answer, timing.ended())
+                return ProbeResult(answer, timing.ended(), timing.held_loop)
             life = self._life_of(listing, NOBODYS)
             first = _first_in_life(life, listing, timing)
-            return ProbeResult(None, None if first else timing.cut())
+            seconds = None if first else timing.cut()
+            return ProbeResult(None, seconds, timing.held_loop)
         finally:
             self.probe_ended(listing)
             task.release()

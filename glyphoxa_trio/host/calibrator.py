@@ -7,7 +7,7 @@ It receives every observation and answers requests for probes and reports. It ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -18,10 +18,12 @@ import trio
 from glyphoxa_trio.actors import Call, Inbox, Request
 from glyphoxa_trio.errors import said, words
 from glyphoxa_trio.tools.consent import Purpose, measured_unnamed, unasked
-from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
+from glyphoxa_trio.tools.definition import Tool, ToolDefinition, ToolError
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.holding import REMEDY
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
+from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.recommendation import Evidence
 from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
@@ -178,6 +180,8 @@ class Calibrator:
       held: the keys of tools that are held back, so they are not probed either.
       agreed: the keys of tools that a person approved, for every NPC.
       granted: the grants of the NPCs now, for probes without a request.
+      quiet: returns what waits until no turn runs, if there are turns. A handler that
+        runs on the event loop may block it, so it is probed then only.
     """
 
     _measurements: Measurements
@@ -187,6 +191,7 @@ class Calibrator:
     _held: Callable[[], Container[str]] = frozenset
     _agreed: Callable[[], Container[str]] = frozenset
     _granted: Callable[[], Iterable[Grant]] = tuple
+    _quiet: Callable[[], Callable[[], Awaitable[None]] | None] = lambda: None
     _slots: trio.Semaphore = attrs.field(init=False)
     _late: Disregard = attrs.field(default=Disregard(math.inf, -math.inf), init=False)
 
@@ -410,6 +415,8 @@ class Calibrator:
         ceiling = self._measurements.settings.limits.ceiling(Tier.DEEP)
         samples = 0
         while samples < PROBES:
+            if _runs_on_loop(listing.tool) and (quiet := self._quiet()) is not None:
+                await quiet()
             # A call takes time, and so does waiting for the semaphore: meanwhile the
             # tool may have changed, and a reload may have withdrawn its grant.
             why_not = self._why_not(listing, word, self._granted())
@@ -431,9 +438,16 @@ class Calibrator:
                 sample = Sample(kind=kind, seconds=probed.seconds, at=now, probe=True)
                 self._record(listing.key, sample)
                 samples += 1
+            if probed.held_loop:  # the next one would block all turns again
+                return samples, f"it held the event loop: {REMEDY}"
             if answer is None:
                 return samples, f"no answer after {in_ms(ceiling)}"
         return samples, ""
+
+
+def _runs_on_loop(tool: Tool) -> bool:
+    apart = tool.remote or tool.blocking or isinstance(tool.handler, IsolatedHandler)
+    return not apart
 
 
 def _probe_arguments(definition: ToolDefinition) -> Mapping[str, Any]:

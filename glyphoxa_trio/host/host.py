@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import (
     AsyncGenerator,
+    Awaitable,
     Callable,
     Generator,
     Iterable,
@@ -132,7 +133,11 @@ class HostStatistics:
 
 @attrs.define(eq=False)
 class ToolHost:
-    """The host, made by `open_host`; usable inside its block, from any task."""
+    """The host, made by `open_host`; usable inside its block, from any task.
+
+    The owner of turns sets ``quiet``, which waits until none runs: handlers on the
+    event loop are probed then only.
+    """
 
     settings: CalibratorSettings
     events: Topic[HostEvent]
@@ -144,6 +149,7 @@ class ToolHost:
     _calibrator: Ref[Calibrator]
     granted: Callable[[], Iterable[Grant]] = tuple
     _history: SampleHistory | None = None
+    quiet: Callable[[], Awaitable[None]] | None = None
 
     # The catalogue of tools.
 
@@ -598,6 +604,7 @@ async def open_host(
                     lambda: approvals.held,
                     lambda: approvals.agreed,
                     granted,
+                    lambda: host.quiet,
                 )
                 await calibrator.run(inbox)
 
@@ -608,6 +615,19 @@ async def open_host(
                 capacity=1024,
                 restart=Backoff(first=0.05, ceiling=5.0),
                 on_event=events.publish,
+            )
+
+            host = ToolHost(
+                chosen,
+                events,
+                approvals,
+                catalogue,
+                executor,
+                attempts,
+                tasks,
+                ref,
+                granted,
+                history,
             )
 
             async def reckon_anew() -> None:
@@ -623,18 +643,7 @@ async def open_host(
             if history is not None:
                 nursery.start_soon(history.run)
             try:
-                yield ToolHost(
-                    chosen,
-                    events,
-                    approvals,
-                    catalogue,
-                    executor,
-                    attempts,
-                    tasks,
-                    ref,
-                    granted,
-                    history,
-                )
+                yield host
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")

@@ -271,6 +271,7 @@ class _Opening:
             self._serve(remembering, background, context, cast)
         self._end_with(sessions, background)
         activity = cast.services.activity
+        host.quiet = activity.quiet
         runtime = Runtime(
             host=host,
             events=events,

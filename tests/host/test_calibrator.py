@@ -635,3 +635,19 @@ async def test_what_is_forgotten_is_forgotten_everywhere(
         await wait_all_tasks_blocked()
         b.catalogue.replace("fake", [fake("look", environment="here")])
         assert b.listed().source is EstimateSource.DECLARED
+
+
+async def test_a_handler_on_the_loop_is_probed_between_turns_only(
+    autojump_clock: MockClock,
+) -> None:
+    # It may block the loop, and with it the turn that waits for this very tool.
+    log, over = Log(), trio.Event()
+    async with open_host() as host, trio.open_nursery() as nursery:
+        host.register(fake("ours", 1.0, log=log))
+        host.quiet = over.wait
+        nursery.start_soon(partial(host.calibrate, within=60, keys=["fake.ours"]))
+        await trio.sleep(10)
+        assert log.names() == []
+        over.set()
+        await trio.sleep(10)
+        assert log.names() == ["ours"] * PROBES

@@ -164,6 +164,16 @@ async def test_after_three_such_calls_the_tool_is_refused_with_the_remedy() -> N
         assert (await host.execute("custom.hog")).ok
 
 
+async def test_a_probe_that_holds_the_loop_is_the_last_one() -> None:
+    # Found: two more probes beside a turn of 500 ms made 6 s of it.
+    async with watched(hog(spin)) as (host, told):
+        (probed,) = await host.calibrate(within=60, keys=["custom.hog"])
+        assert (probed.samples, len(told)) == (1, 1)
+        assert "held the event loop" in probed.note
+        assert "blocking=True" in probed.note
+        assert (await host.execute("custom.hog")).ok  # which a model may still call
+
+
 @pytest.mark.long
 async def test_one_call_counts_once() -> None:
     @tool(read_only=True)
