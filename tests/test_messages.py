@@ -22,6 +22,7 @@ from glyphoxa_trio.host.calibrator import (
     Observe,
 )
 from glyphoxa_trio.mcp import CallTool
+from glyphoxa_trio.mcp.messages import AskServer
 from glyphoxa_trio.npc.selection import Vocabulary
 from glyphoxa_trio.npc.selector import Learn
 from glyphoxa_trio.npc.session.messages import Configure, Elevate
@@ -84,6 +85,12 @@ SPECIAL: Mapping[str, st.SearchStrategy[Any]] = {
         deadline=SECONDS,
         awaited_until=SECONDS,
         attempt=st.text(),
+    ),
+    "AskServer": st.builds(
+        AskServer,
+        method=st.text(),
+        params=st.dictionaries(st.text(max_size=3), JSON, max_size=3),
+        until=SECONDS,
     ),
     "Configure": st.builds(
         Configure,

@@ -11,7 +11,7 @@ import attrs
 
 from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
-from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.mcp import FilledPrompt, ServerPrompt, ServerStatus, ServerWarning
 from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
@@ -29,6 +29,7 @@ from glyphoxa_trio.runtime import (
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime.grants import Problem, Unapproved
 from glyphoxa_trio.runtime.publisher import CALIBRATION
+from glyphoxa_trio.runtime.runtime import PROMPT_PATIENCE
 from glyphoxa_trio.runtime.unready import Unready
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.usability import Usability
@@ -287,6 +288,72 @@ class Runtime:
     async def servers(self) -> tuple[ServerStatus, ...]:
         """Return every server with its state, also those that are not ready."""
         return await self._do(NativeRuntime.servers)
+
+    async def prompts(self, npc: str | None = None) -> tuple[ServerPrompt, ...]:
+        """Return the prompts that servers offer: all, or those granted to an NPC.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        return await self._do(lambda runtime: runtime.prompts(npc))
+
+    async def fill_prompt(
+        self,
+        npc: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        within: float = PROMPT_PATIENCE,
+    ) -> FilledPrompt:
+        """Return a prompt of a server with its arguments filled in, for an NPC.
+
+        The server words it, so show it to the person in whose name it is said.
+
+        Args:
+          npc: the NPC whose ``prompts`` must grant it.
+          name: the prompt's key, ``server.name``, or its name if only one has it.
+          arguments: its arguments, all of them texts.
+          within: seconds to wait at most.
+
+        Raises:
+          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
+            DeadlineExceeded, RuntimeClosed: as trio's `Runtime.fill_prompt`.
+        """
+        return await self.run(
+            NativeRuntime.fill_prompt, npc, name, arguments, within=within
+        )
+
+    async def complete_prompt(
+        self,
+        npc: str,
+        name: str,
+        argument: str,
+        beginning: str = "",
+        *,
+        given: Mapping[str, str] | None = None,
+        within: float = PROMPT_PATIENCE,
+    ) -> tuple[str, ...]:
+        """Return the values that its server suggests for an argument of a prompt.
+
+        Args:
+          npc, name, within: as for `fill_prompt`.
+          argument: the argument's name.
+          beginning: what was typed of its value.
+          given: the values of other arguments.
+
+        Raises:
+          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
+            DeadlineExceeded, RuntimeClosed: as `fill_prompt`.
+        """
+        return await self.run(
+            NativeRuntime.complete_prompt,
+            npc,
+            name,
+            argument,
+            beginning,
+            given=given,
+            within=within,
+        )
 
     async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.

@@ -19,6 +19,7 @@ TEXT               for the NPC that it names, else for the one you talk to
 /scene TEXT        tell every NPC about the scene; /scene off
 /mcp [NAME]        the MCP servers with their tools; all about one of them
 /servers           the MCP servers and how they are
+/prompt [NAME [ARG=TEXT]...]  the prompts of servers; say one; ARG? asks for its values
 /approve TOOL [yes]  a tool that is held back because its server changed it
 /quit              leave; so does Ctrl-C, twice"""
 

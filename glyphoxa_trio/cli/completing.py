@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -24,11 +24,13 @@ class Completable:
 
     Args:
       tools: those that can be approved.
+      prompts: the names of their arguments, by key.
     """
 
     npcs: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    prompts: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -77,6 +79,15 @@ def _completions(line: str, known: Completable) -> Iterator[Completion]:
             yield from _beginning(last, TIERS)
     if verb == "mcp":
         yield from _beginning(rest, known.servers)
+    if verb == "prompt":
+        name, space, rest = rest.partition(" ")
+        if space:
+            given = [word.partition("=")[0] for word in rest.split()]
+            last = rest.rpartition(" ")[2]
+            free = [x for x in known.prompts.get(name, ()) if x not in given]
+            yield from _beginning(last, [f"{x}=" for x in free])
+        else:
+            yield from _beginning(name, known.prompts)
     if verb == "scene":
         yield from _beginning(rest, ("off",))
     if verb == "approve":

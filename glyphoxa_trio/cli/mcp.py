@@ -130,14 +130,14 @@ def list_servers(
         typer.Option(
             "--json",
             help="One JSON object: servers, each with name, transport, target, source,"
-            " state.",
+            " state, prompts.",
         ),
     ] = False,
 ) -> None:
     """List every configured server, where it is configured, and which entry is used.
 
-    Nothing is started; `test` and `status` know how servers are. The values of
-    variables and headers are not shown.
+    Nothing is started; `test` and `status` know how servers are. The prompts of servers
+    are those of the last run. The values of variables and headers are not shown.
     """
     from .mcp_list import show
 

@@ -29,6 +29,7 @@ from glyphoxa_trio.tools.tier import Tier
 from .commands import HELP, usage
 from .completing import Completable
 from .directing import Directing
+from .prompting import use_prompt
 from .render import (
     mcp_lines,
     reach_in_words,
@@ -120,6 +121,10 @@ class PlayTable:
             npcs=tuple(npc.name for npc in runtime.npcs),
             servers=tuple(row.name for row in runtime.servers()),
             tools=tuple(sorted(runtime.host.approvals.held | waiting)),
+            prompts={
+                prompt.key: tuple(x.name for x in prompt.arguments)
+                for prompt in runtime.prompts(self._npc.name)
+            },
         )
 
     def _introduce(self, path: Path) -> None:
@@ -160,6 +165,8 @@ class PlayTable:
             await self._address(name)
             if text:
                 await self._say(text, to=self._npc.name)
+        elif line.split()[0] == "/prompt":
+            await self._prompt(line.removeprefix("/prompt").strip())
         elif line.startswith("/"):
             await self._command(*line[1:].split())
         else:
@@ -224,6 +231,13 @@ class PlayTable:
                     screen.refuse(f"no command like {typed}")
                     screen.quiet(HELP)
 
+    async def _prompt(self, rest: str) -> None:
+        await self._servers_started()
+        npc = self._npc.name
+        text = await use_prompt(self._runtime, self.screen, npc, rest)
+        if text is not None:
+            await self._say(text, to=npc, echo=False)
+
     def _approve(self, name: str, *, yes: bool) -> None:
         host = self._runtime.host
         listing = host.snapshot.find(name)
@@ -275,9 +289,11 @@ class PlayTable:
         near = nearest(name, rows) or tuple(rows)
         self.screen.refuse(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 
-    async def _say(self, text: str, *, to: str | None = None) -> None:
+    async def _say(
+        self, text: str, *, to: str | None = None, echo: bool = True
+    ) -> None:
         override, self._override = self._override, None
-        if not self.screen.interactive:
+        if not self.screen.interactive and echo:
             self.screen.quiet(f"you> {text}")
         await self._servers_started()
         turn = self._scene.say(text, to=to, tier=override)

@@ -17,7 +17,7 @@ _SHOWN: Final = frozenset(
         *("npcs", "name", "personality", "greeting", "identity", "knowledge_scope"),
         *("behaviour_rules", "tools", "budget_tier", "engine", "fallback", "prompt"),
         *("system_prompt", "contexts", "provider", "model", "context", "lines"),
-        *("allow_tools", "deep_keywords", "standard_keywords", "tables"),
+        *("allow_tools", "prompts", "deep_keywords", "standard_keywords", "tables"),
     }
 )
 _SECRETIVE: Final = (

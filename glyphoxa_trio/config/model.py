@@ -71,7 +71,8 @@ class TrustConfig:
 
 @attrs.frozen(kw_only=True)
 class NpcConfig:
-    """One NPC. ``tools`` grants by name, key or glob.
+    """One NPC. ``tools`` grants by name, key or glob, and so does ``prompts``, which
+    are those of servers that may be used with it.
 
     ``fallback`` holds what it says when there is nothing to say, ``model``
     replaces the model of `LlmConfig`, ``s2s_model`` that of `S2SConfig`, and ``trust``
@@ -96,6 +97,7 @@ class NpcConfig:
     budget_tier: Tier = Tier.FAST
     select_tier: bool = True
     tools: tuple[Text, ...] = ()
+    prompts: tuple[Text, ...] = ()
     trust: TrustConfig | None = None
     fallback: tuple[Text, ...] = ()
     model: str | None = None

@@ -9,6 +9,7 @@ from .approval_store import ToolApprovals
 from .connection import spawn_connection
 from .messages import CallTool
 from .opening import open_session
+from .prompts import FilledPrompt, PromptArgument, PromptMessage, ServerPrompt
 from .server import Server
 from .server_pool import ServerPool, ServerPoolError, open_server_pool
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -18,11 +19,15 @@ from .transport import ConnectionFailed, OpenSession, ServerSession, SessionLost
 __all__ = [
     "CallTool",
     "ConnectionFailed",
+    "FilledPrompt",
     "OpenSession",
+    "PromptArgument",
+    "PromptMessage",
     "Publish",
     "Server",
     "ServerPool",
     "ServerPoolError",
+    "ServerPrompt",
     "ServerSession",
     "ServerState",
     "ServerStatus",

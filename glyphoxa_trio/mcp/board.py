@@ -17,6 +17,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import Tool
 
 from .process import LastLines
+from .prompts import ServerPrompt
 from .restart_policy import StartTimes
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import ServerSession
@@ -29,6 +30,7 @@ _MOST_TOLD: Final = 200
 class Board:
     """The state of one server, in one life of its connection.
 
+    ``prompts`` are set by the connection, and announced with the next `announce`.
     ``turned`` is set with every change. ``wanted`` is set when a call waits for a
     session, ``stopping`` when the server is no longer needed.
 
@@ -42,6 +44,7 @@ class Board:
     _warn: Callable[[ServerWarning], None]
     state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
     tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
+    prompts: tuple[ServerPrompt, ...] = attrs.field(default=(), init=False)
     session: ServerSession | None = attrs.field(default=None, init=False)
     last_error: str | None = attrs.field(default=None, init=False)
     starts: StartTimes = attrs.field(factory=StartTimes, init=False)
@@ -112,6 +115,7 @@ class Board:
         """Note that the server is stopped, and withdraw its tools."""
         self.session = None
         self.tools = ()
+        self.prompts = ()
         self.become(ServerState.STOPPED)
 
     def announce(self) -> None:
@@ -122,6 +126,7 @@ class Board:
                 transport=str(self.spec.transport),
                 state=self.state,
                 tools=tuple(tool.definition.name for tool in self.tools),
+                prompts=self.prompts,
                 restarts=max(0, self._begun - 1),
                 since=self._since,
                 last_error=self.last_error,

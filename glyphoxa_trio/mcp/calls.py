@@ -27,7 +27,7 @@ from glyphoxa_trio.units import milliseconds
 
 from .board import Board
 from .liveness import Liveness
-from .messages import CallTool, ConnectionMessages, SendAttempt
+from .messages import AskServer, CallTool, ConnectionMessages, SendAttempt
 from .metadata import PREFIX, result_of
 from .status import ServerState
 from .transport import Busy, NeverSent, ServerSession
@@ -261,7 +261,22 @@ class InFlightCalls:
         ):
             self.liveness.cut(sent)
 
-    async def _ready_for(self, request: CallTool) -> ServerSession:
+    async def forward(self, request: AskServer) -> Mapping[str, Any]:
+        """Send a request that is no call, once there is a session; return its result.
+
+        Raises:
+          ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.ask`.
+        """
+        self._in_flight += 1
+        try:
+            session = await self._ready_for(request)
+            answer = await session.ask(request.method, request.params)
+            self.liveness.heard()
+            return answer
+        finally:
+            self._one_less()
+
+    async def _ready_for(self, request: CallTool | AskServer) -> ServerSession:
         """Return the session, if there is one before the caller stops waiting.
 
         Raises:

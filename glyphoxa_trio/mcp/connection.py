@@ -54,10 +54,17 @@ from .board import Board
 from .branches import Branches
 from .calls import InFlightCalls
 from .liveness import Liveness
-from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
+from .messages import (
+    AskServer,
+    CallTool,
+    ConnectionMessages,
+    Drain,
+    SendAttempt,
+)
 from .metadata import compile_schemas, describe_in_turn, in_turn
 from .opening import open_session
 from .process import LastLines
+from .prompts import described as described_prompts
 from .resources import READER, TOOLS
 from .restart_policy import run_with_restarts
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -231,6 +238,8 @@ class _Connection:
                     call.reply(None)
                 case CallTool() as request:
                     call.reply(await self.calls.answer(request))
+                case AskServer() as request:
+                    call.reply(await self.calls.forward(request))
 
     # ------------------------------------------------------ from run to run
 
@@ -409,6 +418,7 @@ class _Connection:
         ]
         self._listed = attrs.evolve(listing, start=self.board.starts.first)
         self.board.offer(tuple(tools))
+        self.board.prompts = described_prompts(self.spec.name, listing.prompts)
         for text in (*listing.warnings, *described.warnings):
             self.board.warn_once(text)
 

@@ -92,18 +92,19 @@ async def _answered(method: str, ask: Callable[[], Awaitable[object]]) -> None:
         raise MalformedAnswer.of(method, error) from error
 
 
-def announced(client: ClientSession, *, resources: bool) -> tuple[bool, bool]:
+def announced(client: ClientSession, *, resources: bool) -> tuple[bool, bool, bool]:
     """Return which changes the newer family's subscription can announce.
 
-    These are changes of the tools, and of the resources. ``resources`` says if the
-    latter are of interest.
+    These are changes of the tools, the prompts and the resources. ``resources`` says if
+    the last are of interest.
     """
     offered = client.server_capabilities
     if offered is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return False, False
-    tools, others = offered.tools, offered.resources
+        return False, False, False
+    tools, prompts, others = offered.tools, offered.prompts, offered.resources
     return (
         tools is not None and tools.list_changed is True,
+        prompts is not None and prompts.list_changed is True,
         resources and others is not None and others.list_changed is True,
     )
 
@@ -114,19 +115,28 @@ def offers_resources(client: ClientSession) -> bool:
     return offered is not None and offered.resources is not None
 
 
+def offers_prompts(client: ClientSession) -> bool:
+    """Return whether the server announced prompts."""
+    offered = client.server_capabilities
+    return offered is not None and offered.prompts is not None
+
+
 async def follow_changes(
-    client: ClientSession, kinds: tuple[bool, bool], on_tools_changed: OnChange
+    client: ClientSession, kinds: tuple[bool, bool, bool], on_tools_changed: OnChange
 ) -> None:
     """Call ``on_tools_changed`` on each change, by the newer family's subscription.
 
     Runs until the server ends the subscription, does not support it, or cancelled.
     """
-    tools, others = kinds  # as `announced` has them
+    tools, prompts, others = kinds  # as `announced` has them
     while True:
         with suppress(SubscriptionLost):
             try:
                 async with listen(
-                    client, tools_list_changed=tools, resources_list_changed=others
+                    client,
+                    tools_list_changed=tools,
+                    prompts_list_changed=prompts,
+                    resources_list_changed=others,
                 ) as changes:
                     async for _ in changes:
                         on_tools_changed()

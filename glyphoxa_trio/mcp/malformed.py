@@ -25,6 +25,7 @@ from glyphoxa_trio.tools.repair import (
     repaired_entry,
     repaired_greeting,
     repaired_page,
+    repaired_prompt,
 )
 
 from .metadata import REMEDY
@@ -66,6 +67,8 @@ def repaired(
         return repaired_answer(result)
     if method == "resources/read":
         return repaired_contents(result, (params or {}).get("uri"))
+    if method == "prompts/get":
+        return repaired_prompt(result)
     if method in _GREETINGS:
         return repaired_greeting(result)
     if method in LISTS:

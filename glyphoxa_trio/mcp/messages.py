@@ -79,5 +79,17 @@ class CallTool(Request[ConnectionMessages, ToolResult]):
 
 
 @attrs.frozen
+class AskServer(Request[ConnectionMessages, Mapping[str, Any]]):
+    """Send a request that is no call of a tool, and return its result.
+
+    ``until`` is when the caller stops waiting, on trio's clock.
+    """
+
+    method: str
+    params: Mapping[str, Any]
+    until: float = math.inf
+
+
+@attrs.frozen
 class Drain(Request[ConnectionMessages, None]):
     """Wait for the calls in flight; answered as soon as there are none."""

@@ -7,8 +7,8 @@ over pipes is ours. Import this lazily.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Any, ClassVar, Final, cast
 
@@ -38,9 +38,15 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.output import OutputSchema
 
-from . import http, resources
+from . import http, prompts, resources
 from .condensing import Condenser, Unusable, readers
-from .handshake import agree, announced, follow_changes, offers_resources
+from .handshake import (
+    agree,
+    announced,
+    follow_changes,
+    offers_prompts,
+    offers_resources,
+)
 from .listing import ListFilter, paginate
 from .logs import hush_the_sdk
 from .malformed import MalformedAnswer, complained, fault_of, repaired, usable
@@ -53,7 +59,8 @@ from .tracing import calling
 from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
 from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
-_LOOKING: Final = 2.0  # seconds for a server to say if it has resources
+# Seconds for a server to say if it has resources, and which prompts.
+_LOOKING: Final = 2.0
 _CUT: Final = 300  # characters of an error's text
 
 # The phrases of a server that has forgotten the session, with any code.
@@ -103,7 +110,7 @@ async def open_session(
     session: SdkSession | None = None
 
     async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, types.ToolListChangedNotification) or (
+        if isinstance(message, _CHANGES) or (
             isinstance(message, types.ResourceListChangedNotification)
             and session is not None
             and session.awaits_resources
@@ -146,6 +153,7 @@ async def open_session(
                     timed,
                     on_tools_changed,
                     offers,
+                    offers_prompts(client),
                     about,
                 )
                 yield session
@@ -175,6 +183,7 @@ class SdkSession:
     # Reading the list again tells a server that is gone from one with a brief fault.
     _suspect: Callable[[], None]
     _offers_resources: bool
+    _offers_prompts: bool
     _about: Mapping[str, Any]  # what the spans of its calls say of the server
     # The names of the tools that we added to the list: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
@@ -213,6 +222,25 @@ class SdkSession:
             )
 
         self._sieve.forget()
+        offered = await self._prompts()
+        listing = await self._tools(fetch)
+        return attrs.evolve(listing, prompts=offered)
+
+    async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the prompts of the server; none if it does not list them in time."""
+        if self._offers_prompts:
+            with trio.move_on_after(_LOOKING), suppress(GlyphoxaError, MCPError):
+                return await prompts.listed(partial(self._look, {}))
+        return ()
+
+    async def _tools(
+        self, fetch: Callable[[str | None], Awaitable[types.ListToolsResult]]
+    ) -> ToolListing:
+        """Return the tools, with those for resources.
+
+        Raises:
+          ConnectionFailed: as `list_tools`.
+        """
         try:
             listing = await paginate(fetch)
         except MCPError as error:
@@ -274,6 +302,14 @@ class SdkSession:
             with calling(name, self._about):
                 answer = await self._ask("tools/call", params, meta)
             return self._fitting(name, answer)
+        except GlyphoxaError:
+            raise
+        except Exception as error:
+            raise self._meaning(error) from error
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return await self._ask(method, dict(params), {})
         except GlyphoxaError:
             raise
         except Exception as error:
@@ -462,6 +498,10 @@ def _refuse_questions(answer: Mapping[str, Any]) -> None:
         raise ToolError("it asks for input, which is not supported")
 
 
+_CHANGES: Final = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+)
 _PING: Final = types.PingRequest(method="ping")
 
 

@@ -22,6 +22,7 @@ from glyphoxa_trio.units import in_ms
 from .metadata import describe, result_of
 from .opening import open_session
 from .process import LastLines
+from .prompts import described as prompts_of
 from .transport import ServerSession
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class ServerCheck:
     _began: float = attrs.field(default=0.0, init=False)
     _steps: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     _tools: list[str] = attrs.field(factory=list, init=False)
+    _prompts: list[str] = attrs.field(factory=list, init=False)
     _warnings: list[str] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,6 +104,10 @@ class ServerCheck:
         self._tools += [tool.name for tool in described.definitions]
         names = ", ".join(self._tools)
         self._done(f"{len(described.definitions)} tools{names and ': '}{names}")
+        self._prompts += [x.name for x in prompts_of(self.spec.name, listing.prompts)]
+        if self._prompts:
+            names = ", ".join(map(_cut, self._prompts))
+            self.tell(CheckLine.GOOD, f"prompts: {names}")
         for text in (*listing.warnings, *described.warnings):
             self._warnings.append(text)
             self.tell(CheckLine.WARNING, f"warning: {text}")
@@ -149,12 +155,14 @@ class ServerCheck:
 
     def as_json(self, *, ok: bool) -> dict[str, Any]:
         """Return the result as JSON has it: server, ok, steps (each with step, ok,
-        took_ms, text), tools, warnings, and if it failed the last lines of stderr."""
+        took_ms, text), tools, prompts, warnings, and if it failed the last lines of
+        stderr."""
         return {
             "server": self.spec.name,
             "ok": ok,
             "steps": self._steps,
             "tools": self._tools,
+            "prompts": self._prompts,
             "warnings": self._warnings,
             "stderr": [] if ok else self._last_lines,
         }

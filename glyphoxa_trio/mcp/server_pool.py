@@ -12,9 +12,10 @@ state of each server, so this package does not import it.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any, Final
 
 import attrs
 
@@ -27,13 +28,15 @@ from glyphoxa_trio.errors import GlyphoxaError
 
 from .branches import Branches
 from .connection import spawn_connection
-from .messages import ConnectionMessages
+from .messages import AskServer, ConnectionMessages
 from .opening import open_session
 from .server import CLOSING, Server, StatusFeed
 from .server_lines import ServerLines
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .tool_cache import ToolCache
 from .transport import OpenSession
+
+_BACKSTOP: Final = 1.0  # seconds; the connection says sooner why there is no answer
 
 
 class ServerPoolError(GlyphoxaError):
@@ -191,6 +194,28 @@ class ServerPool:
     def lines(self, name: str) -> tuple[str, ...]:
         """Return the last lines that a server wrote to stderr, the oldest first."""
         return self._lines.of(name)
+
+    async def ask(
+        self, name: str, method: str, params: Mapping[str, Any], *, within: float
+    ) -> Mapping[str, Any]:
+        """Send a server a request that is no call of a tool; return its result.
+
+        A server with a connection for each session is asked over the one of all. If
+        cancelled, the server is told.
+
+        Args:
+          within: seconds to wait at most, also for a server that is starting.
+
+        Raises:
+          ServerPoolError: if there is no server of that name.
+          ToolError: the server refused.
+          ToolUnavailable, ConnectionLost, DeadlineExceeded: the server did not answer.
+        """
+        member = self._members.get(name)
+        if member is None:
+            raise ServerPoolError(f"there is no server {name!r}")
+        request = AskServer(method, params, trio.current_time() + within)
+        return await member.ref.ask(request, within=within + _BACKSTOP)
 
     async def close(self) -> None:
         """Stop all servers together, within 2 s, also those that do not cooperate."""

@@ -9,6 +9,8 @@ import attrs
 
 from glyphoxa_trio.tools.definition import Tool
 
+from .prompts import ServerPrompt
+
 
 class ServerState(StrEnum):
     """The states of a server."""
@@ -34,14 +36,16 @@ class ServerStatus:
     """The status of a server, as its connection sees it.
 
     ``since`` and ``ready_at`` are on trio's clock. Before the server was ready, its
-    ``tools`` are those of an earlier run. ``ready_at`` is when a server that is
-    starting should be ready, judging by its last start; that may be in the past.
+    ``tools`` and ``prompts`` are those of an earlier run. ``ready_at`` is when a server
+    that is starting should be ready, judging by its last start; that may be in the
+    past.
     """
 
     name: str
     transport: str
     state: ServerState
     tools: tuple[str, ...] = ()
+    prompts: tuple[ServerPrompt, ...] = ()
     restarts: int = 0
     since: float
     last_error: str | None = None

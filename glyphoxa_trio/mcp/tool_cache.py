@@ -33,7 +33,7 @@ _LARGEST: Final = 16 * 2**20  # bytes; no server offers so much
 
 @attrs.frozen
 class ToolCache:
-    """The cache of the last tool list of each server. Both methods block on the disk.
+    """The cache of the last tool list of each server. Its methods block on the disk.
 
     A file that cannot be read counts as missing, and one that cannot be written is
     skipped: only a quick start depends on it.
@@ -58,16 +58,42 @@ class ToolCache:
         tools = data.get("tools")
         if not isinstance(tools, list) or not all(isinstance(x, dict) for x in tools):
             return None
-        return ToolListing(tuple(tools), start=_seconds(data.get("start_seconds")))
+        return ToolListing(
+            tuple(tools),
+            start=_seconds(data.get("start_seconds")),
+            prompts=prompts_in(data),
+        )
+
+    def prompts_of(self, server: str) -> tuple[Mapping[str, Any], ...]:
+        """Return the prompts that a server of this name offered last, whatever its
+        command or address was."""
+        newest: tuple[float, Any] = (0.0, None)
+        for path in self.folder.glob(f"{server}-*.json"):
+            if "-" in path.stem.removeprefix(f"{server}-"):
+                continue  # of another server, whose name begins so
+            try:
+                facts = path.stat()
+                if facts.st_size <= _LARGEST and facts.st_mtime > newest[0]:
+                    newest = facts.st_mtime, json.loads(path.read_bytes())
+            except (OSError, ValueError, RecursionError):
+                continue
+        return prompts_in(newest[1]) if isinstance(newest[1], dict) else ()
 
     def save(
         self,
         spec: ServerSpec,
         tools: tuple[Mapping[str, Any], ...],
         start: float | None = None,
+        prompts: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
-        """Save the tools, and how many seconds the start took, whole or not at all."""
-        data = {"version": _VERSION, "tools": tools, "start_seconds": start}
+        """Save the tools and prompts, and how many seconds the start took, whole or not
+        at all."""
+        data = {
+            "version": _VERSION,
+            "tools": tools,
+            "start_seconds": start,
+            "prompts": prompts,
+        }
         # A list that is nested too deep to be written must not end the program.
         with suppress(OSError, ValueError, RecursionError):
             write_json(self._path(spec), data)
@@ -112,8 +138,9 @@ class ServerToolCache:
             self._kept = listing
 
     def _is_news(self, listing: ToolListing) -> bool:
-        """Return whether the tools differ, or the duration of the start much."""
-        if listing.tools != self._kept.tools:
+        """Return whether the tools or prompts differ, or the duration of the start
+        much."""
+        if (listing.tools, listing.prompts) != (self._kept.tools, self._kept.prompts):
             return True
         now, then = listing.start, self._kept.start
         return now is not None and (
@@ -124,7 +151,7 @@ class ServerToolCache:
         """Save one listing, in a thread, unless a newer one was saved."""
         with self._one_at_a_time:
             if number > self._saved:
-                known.save(self._spec, listing.tools, listing.start)
+                known.save(self._spec, listing.tools, listing.start, listing.prompts)
                 self._saved = number
 
 
@@ -132,6 +159,13 @@ def _seconds(value: Any) -> float | None:
     """Return the duration of a start, as read from a file; None if it is not valid."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value < math.inf else None
+
+
+def prompts_in(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the prompts in a file of this cache, which an older one does not have."""
+    found = data.get("prompts")
+    listed = found if isinstance(found, list) else []
+    return tuple(x for x in listed if isinstance(x, dict))
 
 
 def file_of(folder: Path, spec: ServerSpec) -> Path:

@@ -71,12 +71,14 @@ class SessionLost:
 class ToolListing:
     """The tools of a server as plain MCP objects, and warnings about the list.
 
-    ``start`` is how many seconds the server took to be ready with them, if known.
+    ``prompts`` are those of the server, likewise. ``start`` is how many seconds the
+    server took to be ready with them, if known.
     """
 
     tools: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...] = ()
     start: float | None = None
+    prompts: tuple[Mapping[str, Any], ...] = ()
 
 
 class ServerSession(Protocol):
@@ -124,6 +126,15 @@ class ServerSession(Protocol):
           ToolUnavailable: the server was reached and did not run it.
           NeverSent: the server was not reached; the session is gone.
           ConnectionLost: the answer is lost; the effect is unknown.
+        """
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a request that is no call of a tool; return its result.
+
+        Cancelling it tells the server.
+
+        Raises:
+          ToolError, ToolUnavailable, ConnectionLost: as `call_tool`.
         """
 
     def begin_call(

@@ -18,6 +18,7 @@ _HEARD: Final = frozenset(
     {
         "notifications/cancelled",
         "notifications/subscriptions/acknowledged",
+        "notifications/prompts/list_changed",
         "notifications/resources/list_changed",
         "notifications/tools/list_changed",
     }

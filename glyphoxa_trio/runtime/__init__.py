@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
     from .opening import NotOnTrio, open_runtime
     from .overload import Overload, OverloadStatistics
+    from .prompts import PromptRefused
     from .runtime import Runtime, RuntimeClosed
     from .session import Session
     from .session_registry import (
@@ -54,6 +55,7 @@ else:
             "OverloadEnded": "loop_lag",
             "OverloadEvent": "loop_lag",
             "OverloadStatistics": "overload",
+            "PromptRefused": "prompts",
             "Reloaded": "config_reload",
             "Runtime": "runtime",
             "RuntimeClosed": "runtime",
@@ -85,6 +87,7 @@ __all__ = [
     "OverloadEnded",
     "OverloadEvent",
     "OverloadStatistics",
+    "PromptRefused",
     "Reloaded",
     "Runtime",
     "RuntimeClosed",

@@ -19,7 +19,9 @@ from glyphoxa_trio.config.checking import checked
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import (
+    FilledPrompt,
     ServerPool,
+    ServerPrompt,
     ServerState,
     ServerStatus,
     ServerWarning,
@@ -45,6 +47,7 @@ from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
 from glyphoxa_trio.tools.usability import Usability
 
+from . import prompts
 from .config_reload import ConfigReload, Reloaded
 from .config_source import ConfigSource
 from .given import tools_given
@@ -82,6 +85,8 @@ if TYPE_CHECKING:
 # an operator is warned of tools that NPCs cannot use.
 _STARTING: Final = 60.0
 _MEASURING: Final = 5.0
+
+PROMPT_PATIENCE: Final = 30.0  # seconds for a server to word a prompt
 
 
 class RuntimeClosed(GlyphoxaError):
@@ -474,6 +479,86 @@ class Runtime:
         than four a second, some are left out.
         """
         return self._fleet.lines(name)
+
+    def prompts(self, npc: str | None = None) -> tuple[ServerPrompt, ...]:
+        """Return the prompts that servers offer: all, or those granted to an NPC.
+
+        As of now: a server that is starting may have some that are not known yet. No
+        server is asked.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        rows = self._fleet.status()
+        if npc is None:
+            return prompts.offered(rows)
+        config = find_npc(self.config, npc)
+        return tuple(x for x in prompts.offered(rows) if prompts.is_granted(config, x))
+
+    async def fill_prompt(
+        self,
+        npc: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        within: float = PROMPT_PATIENCE,
+    ) -> FilledPrompt:
+        """Return a prompt of a server with its arguments filled in, for an NPC.
+
+            values = {"what": "ale"}
+            filled = await runtime.fill_prompt("Bartok", "tavern.order", values)
+            async with runtime.npc("Bartok").say(filled.text) as turn:
+                await turn.finish()
+
+        The server words it, so show it to the person in whose name it is said. If
+        cancelled, the server is told.
+
+        Args:
+          npc: the NPC whose ``prompts`` must grant it.
+          name: the prompt's key, ``server.name``, or its name if only one has it.
+          arguments: its arguments, all of them texts.
+          within: seconds to wait at most.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+          PromptRefused: there is no such prompt, it is not granted, or an argument is
+            wrong. No server was asked.
+          ToolError: the server refused.
+          ToolUnavailable, ConnectionLost, DeadlineExceeded: it did not answer.
+          RuntimeClosed: if the runtime has ended.
+        """
+        self._refuse_if_closed()
+        found = prompts.found(find_npc(self.config, npc), self._fleet.status(), name)
+        return await prompts.fill(self._fleet, found, arguments or {}, within=within)
+
+    async def complete_prompt(
+        self,
+        npc: str,
+        name: str,
+        argument: str,
+        beginning: str = "",
+        *,
+        given: Mapping[str, str] | None = None,
+        within: float = PROMPT_PATIENCE,
+    ) -> tuple[str, ...]:
+        """Return the values that its server suggests for an argument of a prompt.
+
+        Args:
+          npc, name, within: as for `fill_prompt`.
+          argument: the argument's name.
+          beginning: what was typed of its value.
+          given: the values of other arguments.
+
+        Raises:
+          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
+            DeadlineExceeded, RuntimeClosed: as `fill_prompt`; ToolError also from a
+            server that suggests nothing.
+        """
+        self._refuse_if_closed()
+        found = prompts.found(find_npc(self.config, npc), self._fleet.status(), name)
+        return await prompts.suggestions(
+            self._fleet, found, argument, beginning, given or {}, within=within
+        )
 
     async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.

@@ -191,6 +191,29 @@ def repaired_contents(answer: dict[str, Any], uri: object) -> dict[str, Any]:
     return kept | {"contents": named}
 
 
+def repaired_prompt(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return a prompt that was filled in, repaired: the roles and blocks of its
+    messages."""
+    messages = answer.get("messages")
+    if isinstance(messages, str):
+        messages = [messages]
+    if isinstance(messages := _listed(messages), dict):
+        messages = [messages]
+    if answer.get("messages") is None or not isinstance(messages, list):
+        return answer
+    kept = {k: v for k, v in answer.items() if v is not None and v != []}
+    return kept | {"messages": [_message(one) for one in messages]}
+
+
+def _message(message: Any) -> Any:
+    if isinstance(message, str):
+        message = {"content": message}
+    if not isinstance(message, dict):
+        return message
+    content = message.get("content")
+    return {"role": "user", **message, "content": _block(content)}
+
+
 def repaired_schema(schema: Any, _level: int = 0) -> Any:
     """Return a JSON schema whose empty objects are objects, and its lists lists."""
     if not isinstance(schema, dict) or _level > _DEEPEST:
@@ -237,6 +260,15 @@ def texts_of_blobs(answer: dict[str, Any]) -> dict[str, Any]:
         decoded = [_with_text(block, inside=key == "content") for block in blocks]
         if any(one is not block for one, block in zip(decoded, blocks, strict=True)):
             answer = answer | {key: decoded}
+    if isinstance(messages := answer.get("messages"), list):
+        answer = answer | {
+            "messages": [
+                one | {"content": _with_text(one.get("content"), inside=True)}
+                if isinstance(one, dict)
+                else one
+                for one in messages
+            ]
+        }
     return answer
 
 
@@ -266,7 +298,9 @@ def text_of_blob(mime: object, blob: object) -> str | None:
 
 def _with_text(block: Any, *, inside: bool) -> Any:
     """Return a block, or a part of a resource, with the text of its blob."""
-    resource = block.get("resource") if inside and isinstance(block, dict) else block
+    resource = block
+    if inside:
+        resource = block.get("resource") if isinstance(block, dict) else None
     if not isinstance(resource, dict) or isinstance(resource.get("text"), str):
         return block
     text = text_of_blob(resource.get("mimeType"), resource.get("blob"))

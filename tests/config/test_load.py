@@ -186,6 +186,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "budget_tier": "standard",
         "select_tier": False,
         "tools": ["roll", "memory.*"],
+        "prompts": ["archive.recap", "world"],
         "trust": {"mode": "full", "allow_tools": ["memory.*"]},
         "fallback": ["Hm."],
         "model": "large",
@@ -207,6 +208,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "context_name": "",
         "budget_tier": Tier.STANDARD,
         "tools": ("roll", "memory.*"),
+        "prompts": ("archive.recap", "world"),
         "trust": TrustConfig(mode=TrustMode.FULL, allow_tools=("memory.*",)),
         "fallback": ("Hm.",),
         "voice": VoiceConfig(

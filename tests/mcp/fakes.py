@@ -90,6 +90,10 @@ class FakeSession:
         await self._answered(arguments.get("seconds", 0))
         return {"content": [{"type": "text", "text": str(arguments)}]}
 
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await trio.lowlevel.checkpoint()
+        raise ToolError(f"no such method: {method}")
+
     def begin_call(
         self,
         name: str,

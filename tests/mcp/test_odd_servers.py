@@ -63,7 +63,7 @@ async def test_an_empty_list_is_an_empty_object_wherever_one_belongs(
 
 async def test_a_server_without_a_schema_of_its_tool_is_used(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # N1
     script = {LIST: {"tools": [{"name": "ask"}]}, CALL: text("said")}
     async with odd_table(monkeypatch, script) as table:
         assert (await table.call()).ok

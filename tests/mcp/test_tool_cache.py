@@ -233,8 +233,11 @@ def test_what_was_saved_last_is_what_is_loaded(
         known = ToolCache(Path(folder) / "not" / "there" / "yet")
         assert known.load(spec()) is None
         known.save(spec(), first)
-        known.save(spec(), second)
-        assert known.load(spec()) == ToolListing(second)
+        known.save(spec(), second, prompts=({"name": "recap"},))
+        kept = ToolListing(second, prompts=({"name": "recap"},))
+        assert known.load(spec()) == kept
+        assert known.prompts_of("rules") == kept.prompts
+        assert known.prompts_of("rule") == ()
         assert len(list(known.folder.iterdir())) == 1
 
 
@@ -383,11 +386,12 @@ class _Slow(ToolCache):
         spec: ServerSpec,
         tools: tuple[Mapping[str, Any], ...],
         start: float | None = None,
+        prompts: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
         if not self.asked.is_set():
             self.asked.set()
             self.go_on.wait(HELD_BACK)
-        super().save(spec, tools, start)
+        super().save(spec, tools, start, prompts)
         self.done.append(len(tools))
 
 

@@ -192,6 +192,10 @@ class _Session:
         text = {"type": "text", "text": "No." if refused else answer_of(key)}
         return {"content": [text], "isError": refused}
 
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await trio.lowlevel.checkpoint()
+        raise ToolError(f"no such method: {method}")
+
     def begin_call(
         self,
         name: str,
