@@ -1,23 +1,43 @@
 """Split a stream of text into sentences, each as soon as it is certainly complete.
 
-A sentence is returned with the first character that decides it: a space after its full
-stop or, where only the following text can decide, that text. The last one is returned
-by `Sentences.end`. "Dr. Ahn paid 3.50 …" contains no boundary; `"Run!" she cried.` has
+A sentence is returned with the first character that decides it. That is mostly the
+first one of the next sentence, since none ends before a small letter: "Yahoo! is", "at
+5 p.m. on Monday". It is a space or a line's end where nothing else can follow, and the
+end of the next word where that decides: "at 5 p.m. The gate" are two sentences, "at 5
+p.m. Theo" is one. The last sentence is returned by `Sentences.end`.
+
+"Dr. J. R. Ahn paid ca. 3.50 on p. 5 …" contains no boundary; `"Run!" she cried.` has
 one, at its end. Scripts that are written without spaces have full stops of their own,
-which end a sentence whatever follows: 你好。再见。 are two.
+which end a sentence whatever follows: 你好。再见。 are two. A phrase in asterisks at
+the beginning of a sentence, as for a stage direction, is not cut, within bounds. A
+writer without capitals has sentences as well: "come in. sit down." are two.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 
-# What may close a quotation or a bracket after the full stop.
-_CLOSING: Final = (
-    "\"'\u201d\u2019\u00bb)]\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
+from .abbreviations import (
+    ABBREVIATIONS,
+    AFTER_ORDINALS,
+    BEFORE_ORDINALS,
+    CLOSING,
+    ENDING,
+    NUMBERED,
+    STARTERS,
 )
+from .stage_directions import opens_aside
+
+# What may close a quotation, a bracket or emphasis after the full stop.
+_CLOSERS: Final = (
+    "\"'\u201d\u2019\u00bb\u203a)]*_~`\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
+)
+# These do so in German and Danish, and elsewhere open one.
+_GERMAN: Final = "\u201c\u2018\u00ab\u2039"
 # Chinese and Japanese: these need no space behind them.
 _WIDE: Final = "\u3002\uff0e\uff61\uff01\uff1f"
 # With a space behind them, and never a part of an abbreviation: Arabic and Urdu,
@@ -26,29 +46,39 @@ _SPACED: Final = (
     "\u061f\u06d4\u0964\u0965\u0589\u055c\u055e\u1362\u1367\u1368\u17d4\u17d5"
     "\u104a\u104b\u0f0d\u0f0e\u0e5a\u0e5b\u203c\u203d\u2047\u2048\u2049"
 )
-_STOPS: Final = f".!?…{_WIDE}{_SPACED}"
+_STOPS: Final = f".!?…;\u037e{_WIDE}{_SPACED}"
+_BEHIND_STOPS: Final = f"{_CLOSERS}{_GERMAN} \u00a0\u202f"
+_CERTAIN: Final = frozenset(_WIDE + _SPACED)
+_MAY_END: Final = _STOPS + _CLOSERS + _GERMAN
+_ANY_STOP: Final = re.compile(rf"[{_STOPS}\n]")
 # Matched from the beginning of a run of stops and as a whole, so that a model that
 # writes nothing but dots does not take quadratic time.
 _ENDING: Final = re.compile(
-    rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSING)}]*+(?=\s)"
-    rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSING)}]*+"
-    rf"(?=[^{_STOPS}{re.escape(_CLOSING)}])|\n++"
+    rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSERS + _GERMAN)}]*+"
+    r"(?:[ \u00a0\u202f]\u00bb)?(?=\s)"
+    rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSERS)}]*+"
+    rf"(?=[^{_STOPS}{re.escape(_CLOSERS)}])|\n++"
 )
-_MAY_END: Final = frozenset(_STOPS + _CLOSING)
 # From this character on, scripts are written without spaces.
 _NO_BLANKS: Final = "\u2e80"
 _A_WORD: Final = 2  # characters of a word in such a script, more or less
-_VISIBLE: Final = re.compile(r"\S")
+_GREEK: Final = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
+# The next word, after a dash and what opens a question.
+_NEXT: Final = re.compile(r"\s*([\u2013\u2014]\s*)?([\u00bf\u00a1]*)(\S*)")
 _PARTS: Final = re.compile(r"\S+|\s")
-_ABBREVIATIONS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "mr mrs ms dr st prof sr jr vs etc e.g i.e approx vol fig capt lt sgt gen",
-    )
-)
-_LAST_WORD: Final = re.compile(r"([\w.]+)\.$")
-_LONGEST_WORD: Final = 24  # no abbreviation, nor a list's number, is as long
-
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_BEFORE_WORDS: Final = "\"'“„«([{*_~¿¡"
+_AFTER_WORDS: Final = "\"'”“»)]}*_~,.;:!?…"
+_ASIDE_SIGNS: Final = re.compile(r"(?:[\s>#\"'“„«]|[-+*•][ \t])*")
+# These are no initials: French, Italian, Portuguese, Russian.
+_SHORT_WORDS: Final = frozenset("éèàòяЯ")
+_SIGNS: Final = " \t#>-*+_~(["  # before the number of a list's item
+_NEAR: Final = 48  # characters before a stop that decide; no abbreviation is as long
+_LONGEST_WORD: Final = 24  # of the next word no more is looked at
+_LONG: Final = 300  # characters of a sentence; then a small letter may begin the next
+_LONGEST_ASIDE: Final = 1_000  # characters of a stage direction that is not cut
+_PAUSE: Final = re.compile(r"\.{2,}|.*…")
+_FIRST_PERSON: Final = re.compile(r"I(?:['’]\w+)?[,.!?;:…]*")  # noqa: RUF001
 
 MOST_WORDS: Final = 25
 
@@ -57,52 +87,126 @@ MOST_WORDS: Final = 25
 class Sentences:
     """Takes text in pieces, and returns whole sentences; only spaces are lost."""
 
-    _rest: str = attrs.field(default="", init=False)
-    # No sentence ends before this place: it was examined already.
-    _decided: int = attrs.field(default=0, init=False)
-    # The text behind the final space decides whether a sentence is complete.
-    _open: bool = attrs.field(default=False, init=False)
+    # The sentence that is being written, up to ``_rest``; none ends in it.
+    _done: list[str] = attrs.field(factory=list, init=False)
+    # The text from the first stop on that may be an end; what follows decides.
+    _rest: list[str] = attrs.field(factory=list, init=False)
+    _stopped: bool = attrs.field(default=False, init=False)  # nothing follows the stop
+    _spaced: bool = attrs.field(default=False, init=False)  # it has a space at its end
 
     def feed(self, text: str) -> list[str]:
         """Add a piece of text; return the sentences that it completes."""
-        if self._open and "\n" not in text and not text.strip():
-            return []  # more spaces decide nothing
-        self._rest += text
-        whole: list[str] = []
-        start = 0
-        open_ = False
-        for match in _ENDING.finditer(self._rest, self._decided):
-            end = match.end()
-            if match[0].strip():
-                following = _VISIBLE.search(self._rest, end)
-                ends = _ends(self._rest[start:end], following and following[0])
-                if ends is None:  # only spaces so far: a lower-case word may follow
-                    open_ = True
-                    self._decided = match.start()
-                    continue
-                if not ends:
-                    self._decided = end
-                    continue
-            if sentence := self._rest[start:end].strip():
-                whole.append(sentence)
-            start = self._decided = end
-        if not open_:
-            # What is neither a stop nor behind one is not examined again.
-            at = len(text)
-            while at and text[at - 1] in _MAY_END:
-                at -= 1
-            if at:
-                self._decided = max(self._decided, len(self._rest) - len(text) + at)
-        self._open = open_
-        self._rest = self._rest[start:]
-        self._decided -= start
-        return whole
+        if not self._rest:
+            stop = _ANY_STOP.search(text)
+            if stop is None:
+                self._done.append(text)
+                return []
+            at = stop.start()
+            if stop[0] != "\n" and not text[at:].strip(_MAY_END):
+                if at:
+                    self._done.append(text[:at])
+                self._rest.append(text[at:])
+                self._stopped = True
+                return []
+            return self._split(text)
+        if self._spaced:
+            if text.isspace() and "\n" not in text:
+                return []  # more spaces decide nothing
+        elif not text.strip(_STOPS + _CLOSERS):
+            self._rest.append(text)
+            return []
+        text = "".join((*self._rest, text))
+        self._rest.clear()
+        self._stopped = self._spaced = False
+        return self._split(text)
 
     def end(self) -> list[str]:
-        """Return what is left when the text is over: one sentence, or nothing."""
-        rest, self._rest = self._rest.strip(), ""
-        self._decided, self._open = 0, False
+        """Return what is left when the text is over: mostly one sentence or none."""
+        if self._rest and not self._stopped:
+            return self.feed("\n")  # words after a stop that is not decided
+        rest = "".join((*self._done, *self._rest)).strip()
+        self._done.clear()
+        self._rest.clear()
+        self._stopped = False
         return [rest] if rest else []
+
+    def _split(self, text: str) -> list[str]:
+        whole: list[str] = []
+        start = 0
+        open_: int | None = None  # where the stop is that is not decided
+        for match in _ENDING.finditer(text):
+            end = match.end()
+            if text[match.start()] != "\n":
+                ends = self._ends(text, start, end)
+                if ends is None:
+                    open_ = match.start()
+                    continue
+                if not ends:
+                    continue
+            sentence = "".join((*self._done, text[start:end])).strip()
+            if (
+                ("*" in sentence or "_" in sentence)
+                and text[match.start()] != "\n"
+                and _is_open_aside(sentence)
+            ):
+                continue
+            if sentence:
+                whole.append(sentence)
+            self._done.clear()
+            start, open_ = end, None
+        if open_ is not None:
+            self._spaced = text[-1].isspace()
+        else:
+            open_ = len(text)
+            kept = max(start, len(text.rstrip(_MAY_END)))
+            if kept < open_ and _ANY_STOP.search(text, kept):
+                open_, self._stopped = kept, True
+        if open_ < len(text):
+            self._rest.append(text[open_:])
+        if open_ > start:
+            self._done.append(text[start:open_])
+        return whole
+
+    def _ends(self, text: str, start: int, end: int) -> bool | None:
+        """Return True if a sentence ends in ``text`` at ``end``.
+
+        None means that following text decides and is not known yet. ``start``: where
+        the sentence goes on in this text.
+        """
+        near = text[max(start, end - _NEAR) : end]
+        whole = start >= end - _NEAR
+        if whole and self._done:
+            near = "".join((*self._done[-_NEAR:], near))
+            whole = len(near) <= _NEAR
+            near = near[-_NEAR:]
+        found = _NEXT.match(text, end)
+        assert found is not None  # it matches anything
+        dash, opened, word = found.groups()
+        complete = found.end() < len(text) or len(word) > _LONGEST_WORD
+        if (dash or opened) and word and not word[0].islower():
+            word, complete = dash or opened, True
+        return _ends(
+            near,
+            word[:_LONGEST_WORD],
+            whole=whole,
+            complete=complete,
+            small=lambda: self._may_be_small(text[start:end]),
+        )
+
+    def _may_be_small(self, more: str) -> bool:
+        """Return True if a small letter may begin a sentence after this one: it is
+        long, or begins with one itself."""
+        first = ""
+        length = 0
+        for piece in (*self._done, more):
+            if not first and (letter := _LETTER.search(piece)):
+                first = letter[0]
+                if first.islower():
+                    return True
+            length += len(piece)
+            if length > _LONG:
+                return True
+        return False
 
 
 @attrs.define(eq=False)
@@ -115,8 +219,9 @@ class AnswerOpening:
 
     most_words: int = attrs.field(default=MOST_WORDS, validator=attrs.validators.ge(1))
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
-    _words: list[str] = attrs.field(factory=list, init=False)
-    _word: str = attrs.field(default="", init=False)  # as far as it is written
+    _written: list[str] = attrs.field(factory=list, init=False)
+    _words: int = attrs.field(default=0, init=False)  # that are complete
+    _in_word: bool = attrs.field(default=False, init=False)
     _wide: int = attrs.field(default=0, init=False)  # characters that need no spaces
 
     def feed(self, text: str) -> str | None:
@@ -133,17 +238,18 @@ class AnswerOpening:
     def _add(self, piece: str) -> str | None:
         """Add a part of a word or a space; return the beginning if it is complete."""
         if piece.isspace():
-            if self._word:
-                self._words.append(self._word)
-                self._word = ""
-                if len(self._words) == self.most_words:
-                    return " ".join(self._words)
+            self._words += self._in_word
+            if self._in_word and self._words == self.most_words:
+                return "".join(self._written).strip()
+            self._in_word = False
+            self._written.append(piece)
             return None
-        self._word += piece
+        self._in_word = True
+        self._written.append(piece)
         if max(piece) >= _NO_BLANKS:
             self._wide += 1
-            if len(self._words) + self._wide // _A_WORD >= self.most_words:
-                return " ".join([*self._words, self._word])
+            if self._words + self._wide // _A_WORD >= self.most_words:
+                return "".join(self._written).strip()
         return None
 
     def end(self) -> str | None:
@@ -151,19 +257,102 @@ class AnswerOpening:
         return next(iter(self._sentences.end()), None)
 
 
-def _ends(candidate: str, following: str | None) -> bool | None:
-    """Return True if ``candidate`` is a sentence, given the next visible character.
+def _ends(
+    near: str, word: str, *, whole: bool, complete: bool, small: Callable[[], bool]
+) -> bool | None:
+    """Return True if a sentence ends behind ``near``.
 
-    None means that the next character decides and is not known yet.
+    None means that following text decides and is not known yet.
+
+    Args:
+      near: its end, with its stops.
+      word: the next word, as far as it is written.
+      whole: ``near`` is all of it.
+      complete: all of the next word is written.
+      small: returns True if the next sentence may begin with a small letter.
     """
-    closing = candidate.rstrip(_CLOSING)
-    if len(closing) < len(candidate) or closing.endswith(("...", "…")):
-        # A quotation within a sentence, or a pause: a capital begins a new one.
-        return None if following is None else not following.islower()
-    word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
-    if word is None:
-        return True
-    if closing.strip() == f"{word[1]}." and word[1].isdigit():
+    closed = near.rstrip(_BEHIND_STOPS)
+    words = closed.rstrip(_STOPS)
+    stops = closed[len(words) :]
+    quoted = closed != near
+    pause = stops != "." and _PAUSE.fullmatch(stops) is not None
+    if stops[-1:] == ";" and not _GREEK.match(words[-1:]):
+        return False
+    if whole and stops == "." and words.strip(_SIGNS).isdigit():
         return False  # the number of a list's item
-    last = word[1].casefold()
-    return last not in _ABBREVIATIONS and not (len(last) == 1 and last.isalpha())
+    if not quoted and not pause:
+        if stops[-1:] in _CERTAIN:
+            return True
+        if stops == ".":
+            ends = _ends_behind(words.split()[-2:], word, complete=complete)
+            if ends is not True:
+                return ends
+    if not word or (word == "\u00bb" and not complete):
+        return None
+    first = word[0]
+    if first == "|":
+        return False  # a cell of a table
+    if first.islower():
+        return not quoted and not pause and small()
+    if pause and first == "I" and _FIRST_PERSON.fullmatch(word):
+        return False if complete else None  # "I... I don't know"
+    return True
+
+
+def _ends_behind(words: list[str], word: str, *, complete: bool) -> bool | None:
+    """Return True if a full stop behind ``words`` may end a sentence.
+
+    ``word`` and ``complete`` are as in `_ends`.
+    """
+    last = words[-1].lstrip(_BEFORE_WORDS) if words else ""
+    if not last or "/" in last or "@" in last or ":" in last:
+        return True  # an address
+    before = words[0].strip(_BEFORE_WORDS) if len(words) == 2 else ""
+    if last.isdigit():
+        if len(last) < 4 and _makes_ordinal(before):
+            return _is_one_of(STARTERS, word, complete=complete)
+        ordinal = _is_one_of(AFTER_ORDINALS, word, complete=complete)
+        return None if ordinal is None else not ordinal
+    if len(last) == 1 and last.isalpha() and last < _NO_BLANKS:
+        # An initial, if it is not one of the words of one letter that may stand last.
+        return last in _SHORT_WORDS or (last == "I" and before.islower())
+    if "'" in last or "’" in last:  # noqa: RUF001  "l'avv."
+        last = re.split("['’]", last)[-1] or last  # noqa: RUF001
+    forms = {last, last[0].lower() + last[1:]}
+    if forms & ABBREVIATIONS:
+        return False
+    if forms & NUMBERED or last.endswith("str"):  # "Hauptstr. 5"
+        return None if not word else not word[0].isdigit()
+    if forms & CLOSING:
+        return None if not word else not (word[0].islower() or word[0].isdigit())
+    letters = "." in last and all(len(x) < 3 and x.isalpha() for x in last.split("."))
+    if letters or forms & ENDING:
+        return _is_one_of(STARTERS, word, complete=complete)
+    return True
+
+
+def _makes_ordinal(word: str) -> bool:
+    """Return True if a number behind this word is an ordinal, with a full stop."""
+    if word.removesuffix(".").isdigit() and word.endswith("."):
+        return len(word) < 4  # "am 3. 5."
+    return word in BEFORE_ORDINALS or word[:1].lower() + word[1:] in BEFORE_ORDINALS
+
+
+def _is_one_of(words: frozenset[str], word: str, *, complete: bool) -> bool | None:
+    """Return True if the word is one of these; None if it may become one."""
+    if not word:
+        return None
+    if word[0].islower():
+        return False
+    bare = word.rstrip(_AFTER_WORDS)
+    if complete or bare != word:
+        return bare in words
+    return None if any(x.startswith(word) for x in words) else False
+
+
+def _is_open_aside(sentence: str) -> bool:
+    """Return True if a phrase in asterisks, as for a stage direction, is not over."""
+    if len(sentence) > _LONGEST_ASIDE:
+        return False
+    signs = _ASIDE_SIGNS.match(sentence)
+    return opens_aside(sentence[signs.end() if signs else 0 :])

@@ -445,7 +445,7 @@ def test_what_another_program_has_spoken_is_delivered(mode: Mode) -> None:
 
 def test_a_turn_is_interrupted_and_its_last_events_still_come(mode: Mode) -> None:
     async def main() -> None:
-        async with opened(mode, config(), ["It is four. ", HANG]) as runtime:
+        async with opened(mode, config(), ["It is four.\n", HANG]) as runtime:
             async with runtime.npc("Bo").say("well?") as turn:
                 await to(Sentence, turn)
                 turn.interrupt("the player is tired of it")

@@ -77,7 +77,7 @@ def database(postgres: Server) -> Generator[str]:
 def think(request: LLMRequest) -> list[Any]:
     said = request.messages[-1].content
     if "hang" in said:
-        return ["Well. ", HANG]
+        return ["Well.\n", HANG]
     if "half" in said:
         return ["Half of a pair: \ud83d. ", "And on."]
     if "novel" in said:

@@ -187,7 +187,7 @@ async def test_nothing_comes_in_the_moment_of_the_interruption(
 ) -> None:
     # The model's words and the interruption meet in one step of the turn's task.
     def reply() -> Iterator[Step]:
-        yield "One. "
+        yield "One.\n"
         yield 1.0
         utterance = table.session._queue.running
         assert utterance is not None
@@ -196,7 +196,7 @@ async def test_nothing_comes_in_the_moment_of_the_interruption(
 
     async with open_table(lambda _: reply()) as table:  # type: ignore[arg-type, return-value]
         heard = await ask(table.npc)
-    assert [event.text for event in table.events.all(TextDelta)] == ["One. "]
+    assert [event.text for event in table.events.all(TextDelta)] == ["One.\n"]
     assert heard.kinds()[-3:] == ["Sentence", "Flush", "TurnDone"]
     assert heard.done.end is TurnEnd.INTERRUPTED
 

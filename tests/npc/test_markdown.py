@@ -200,9 +200,8 @@ def test_letters_digits_and_punctuation_are_spoken_as_written(
 ANSWER = """\
 ## 🍺 The **Prancing Pony**
 
-*Moira wipes a mug and smiles.* Welcome, *traveller*! **Welcome to the
-inn. You look tired.**
-See [our
+*Moira wipes a mug. She smiles.* Welcome, *traveller*! **Welcome to the
+inn. You look tired.** See [our
 menu](https://inn.example/menu?x=1) or https://inn.example/rooms.
 
 | Dish | Price |

@@ -330,7 +330,7 @@ async def test_what_was_heard_before_an_interruption_is_remembered(
     autojump_clock: MockClock,
 ) -> None:
     # D12a: a sentence is delivered once the next event is asked for.
-    script: list[Reply] = [["One. Two. T", 1.0, "hree. ", HANG], ["Yes."]]
+    script: list[Reply] = [["One. Two. T", 1.0, "hree.\n", HANG], ["Yes."]]
     async with open_table(script) as table:
         async with table.npc.say("count") as turn:
             async for event in turn:
@@ -349,7 +349,7 @@ async def test_what_was_said_in_between_ends_at_once_and_is_told_in_order(
     autojump_clock: MockClock,
 ) -> None:
     # D12a: the model needs 0.5 s to hang up, and the speaker goes on twice.
-    async with open_table([["Hm. ", HANG], ["Three."], ["Bees."]]) as table:
+    async with open_table([["Hm.\n", HANG], ["Three."], ["Bees."]]) as table:
         table.llm.hang_up = 0.5
         heard: dict[str, Heard] = {}
 
@@ -564,7 +564,7 @@ async def test_a_bug_in_the_link_fails_the_turn_and_the_session_lives(
 
 
 async def test_closing_the_session_strands_nobody(autojump_clock: MockClock) -> None:
-    async with open_table([["Hm. ", HANG]]) as table:
+    async with open_table([["Hm.\n", HANG]]) as table:
         heard = [Heard() for _ in range(3)]
         async with trio.open_nursery() as nursery:
             for n, each in enumerate(heard):

@@ -184,7 +184,7 @@ async def test_only_the_first_round_is_taken_from_it(autojump_clock: MockClock) 
 async def test_a_turn_has_not_ended_before_its_model_has_or_a_second_later(
     hang_up: float, ends: float, autojump_clock: MockClock
 ) -> None:
-    async with open_table([["One. ", HANG]], speculation=ON) as table:
+    async with open_table([["One.\n", HANG]], speculation=ON) as table:
         table.llm.hang_up = hang_up
         await hear_and_say(table, at=0.75, leave_at=1.0)
         await trio.sleep(10)

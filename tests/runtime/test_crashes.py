@@ -71,7 +71,7 @@ def fails(*_: Any, **__: Any) -> Any:
 async def test_a_crash_is_told_with_its_cause_and_costs_no_turn_in_silence(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with playing(["Once. ", HANG], ["Again."]) as runtime:
+    async with playing(["Once.\n", HANG], ["Again."]) as runtime:
         async with ann_talks(runtime) as ends:
             with monkeypatch.context() as broken:
                 broken.setattr(NpcSession, "_interrupt", fails)
@@ -98,7 +98,7 @@ async def test_a_crash_is_told_with_its_cause_and_costs_no_turn_in_silence(
 async def test_what_an_npc_remembers_outlives_its_crash(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = ScriptedLLM([["Once. ", HANG], ["Again."]])
+    model = ScriptedLLM([["Once.\n", HANG], ["Again."]])
     async with open_runtime(CONFIG, llm=model) as runtime:
         npc = runtime.npc("Ann")
         await npc.set_scene("Night.")
@@ -167,7 +167,7 @@ async def test_whoever_is_heard_is_told_that_the_session_has_crashed(
 async def test_a_wrong_argument_is_its_callers_mistake_and_nobody_elses(
     ask: Any, said: str, autojump_clock: MockClock
 ) -> None:
-    async with playing(["Once. ", HANG], ["Again."]) as runtime:
+    async with playing(["Once.\n", HANG], ["Again."]) as runtime:
         async with ann_talks(runtime) as ends:
             with pytest.raises((TypeError, ValueError), match=said):
                 await ask(runtime.npc("Ann"))
@@ -192,7 +192,7 @@ async def test_what_is_said_must_be_text(autojump_clock: MockClock) -> None:
 async def test_a_message_for_another_actor_disturbs_nobody(
     autojump_clock: MockClock,
 ) -> None:
-    async with playing(["Once. ", HANG]) as runtime, ann_talks(runtime) as ends:
+    async with playing(["Once.\n", HANG]) as runtime, ann_talks(runtime) as ends:
         refs: list[Any] = [
             runtime.npc("Ann")._door.ref,
             runtime.scene()._door.ref,

@@ -380,7 +380,7 @@ def test_sessions_are_what_a_dictionary_says(
     async def main() -> None:
         llm = ScriptedLLM(
             lambda r: (
-                ["Well. ", HANG] if r.messages[-1].content == "wait" else ["Well."]
+                ["Well.\n", HANG] if r.messages[-1].content == "wait" else ["Well."]
             )
         )
         turns: dict[tuple[str, str], Counter[str]] = {}

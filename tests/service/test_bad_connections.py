@@ -226,7 +226,7 @@ async def test_five_hundred_bad_connections_leave_nothing_behind() -> None:
     def slow(request: LLMRequest) -> list[Any]:
         last = request.messages[-1].content
         return (
-            ["One. ", HANG] if last == "slow" else [f"You said {last}.", " So it is."]
+            ["One.\n", HANG] if last == "slow" else [f"You said {last}.", " So it is."]
         )
 
     chance = random.Random(7)

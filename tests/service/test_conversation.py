@@ -35,7 +35,7 @@ def recorded() -> list[tuple[str, dict[str, Any]]]:
 def answer(request: LLMRequest) -> list[Any]:
     last = request.messages[-1].content
     if last.startswith("Tell"):
-        return ["Long ago, ", "there was a dragon. ", HANG]
+        return ["Long ago, ", "there was a dragon.\n", HANG]
     return ["Ale, ", "stranger? ", "Two coins."]
 
 

@@ -35,9 +35,9 @@ ARIA, EVE = (17, "Aria"), (18, "Eve")
 def answer(request: LLMRequest) -> list[Any]:
     last = request.messages[-1].content
     if "hang" in last:
-        return ["Well. ", HANG]
+        return ["Well.\n", HANG]
     if "mumble" in last:
-        return ["Well. ", "Now then. ", HANG]
+        return ["Well. ", "Now then.\n", HANG]
     if "novel" in last:
         return [f"Sentence {at} of a long tale.\n" for at in range(150)]
     return ["Hail @everyone, ", f"<@{ARIA[0]}>. ", "So it is."]

@@ -22,7 +22,7 @@ from .support import TOKENS, raw_client, serving, token_file, until
 
 def slow_second(request: LLMRequest) -> list[Any]:
     """The first sentence comes at once, the second one never."""
-    return ["One. ", HANG]
+    return ["One.\n", HANG]
 
 
 async def test_an_answer_comes_as_numbered_events_and_is_remembered() -> None:

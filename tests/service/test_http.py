@@ -100,7 +100,7 @@ async def test_a_reader_that_leaves_interrupts_the_turn() -> None:
     ended: list[TurnDone] = []
 
     def slow(request: LLMRequest) -> list[Any]:
-        return ["One. ", HANG]
+        return ["One.\n", HANG]
 
     async with serving(slow) as served:
         with served.runtime.events.tap(
@@ -122,7 +122,7 @@ async def test_a_reader_that_leaves_interrupts_the_turn() -> None:
 @pytest.mark.border
 async def test_a_turn_over_http_ends_with_the_time_of_its_caller() -> None:
     def slow(request: LLMRequest) -> list[Any]:
-        return ["One. ", HANG]
+        return ["One.\n", HANG]
 
     async with serving(slow) as served, client(served.url) as http:
         url = "/api/sessions/one/npcs/Bo/say"

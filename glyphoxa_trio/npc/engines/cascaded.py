@@ -183,6 +183,8 @@ async def _listen(
                     patience.wait_in_line(why)
                     continue
                 case CallReady(call):
+                    if not calls:  # nothing that follows belongs to the words before
+                        await say(sentences.end())
                     calls.append(call)
                 case Switched():
                     turn.switched(event)
