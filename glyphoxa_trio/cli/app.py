@@ -518,7 +518,9 @@ def check(
     model: Annotated[
         bool,
         typer.Option(
-            "--model", help="Ask each model for a word and a tool call, and time it."
+            "--model",
+            help="Play a turn with each model: an NPC's tools, a call, its result,"
+            " the answer; and time it. No tool is run.",
         ),
     ] = False,
     production: Annotated[
@@ -534,7 +536,8 @@ def check(
         typer.Option(
             "--json",
             help="One JSON object: config, ok, problems, warnings, npcs (npc, granted,"
-            " usable), models (model, first_ms, total_ms, called, error), npc_count,"
+            " usable), models (model, npc, first_ms, call_ms, answer_ms, total_ms,"
+            " called, tool, refused, input_tokens, output_tokens, error), npc_count,"
             " tool_count, servers, servers_ready; the counts only if the"
             " configuration can be read.",
         ),
@@ -544,7 +547,8 @@ def check(
     """List every problem of CONFIG at once, each with its place.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning;
-    a model that does not answer is one. Asking a vendor's model costs some tokens.
+    a model that does not answer is one, and so is a tool that its server refuses.
+    Asking a vendor's model costs some tokens.
     Exit status: 0 all is well, or there are only warnings; 1 there are problems.
     """
     from .check import check as run

@@ -13,6 +13,7 @@ from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.grants import needs
@@ -81,7 +82,7 @@ def check(
                 servers=len(config.mcp.servers),
             )
             if model:
-                await _ask_models(report, config)
+                await _ask_models(report, config, runtime.host)
             return report.end()
 
     def on_error(error: GlyphoxaError) -> int:
@@ -141,24 +142,28 @@ class _Report:
         )
 
     def model(self, report: ModelReport) -> None:
-        """Add how a model answered."""
+        """Add how a model played its turn."""
         for note in report.notes:
             self.add("warning", note)
+        for refusal in report.refused:
+            self.add("problem", refusal)
         if report.error:
             self.add("problem", f"{report.label}: {report.error}")
         else:
-            call = "called the tool" if report.called else "called no tool"
-            first = (report.first or 0.0) * 1000
-            self._say(
-                f"{report.label}: answers, first word after {first:.0f} ms, all of it"
-                f" after {report.seconds * 1000:.0f} ms, and {call}"
-            )
+            self._say(_played(report))
         self._models.append(
             {
                 "model": report.label,
+                "npc": report.npc or None,
                 "first_ms": ms_or_none(report.first),
-                "total_ms": ms_or_none(report.seconds),
+                "call_ms": ms_or_none(report.call),
+                "answer_ms": ms_or_none(report.answer),
+                "total_ms": ms_or_none(report.total),
                 "called": report.called,
+                "tool": report.tool or None,
+                "refused": [*report.refused],
+                "input_tokens": report.input_tokens,
+                "output_tokens": report.output_tokens,
                 "error": report.error or None,
             }
         )
@@ -188,9 +193,29 @@ class _Report:
             say(self.console, text, style)
 
 
-async def _ask_models(report: _Report, config: Config) -> None:
+def _played(report: ModelReport) -> str:
+    """Say how a model played its turn, and what each part of it cost."""
+    details = [f"as {report.npc}"] if report.npc else []
+    if report.call is not None:
+        details.append(f"call after {report.call * 1000:.0f} ms")
+    if report.answer is not None:
+        details.append(f"round after its result {report.answer * 1000:.0f} ms")
+    if report.input_tokens is not None:
+        details.append(f"{report.input_tokens} tokens in, {report.output_tokens} out")
+    call = f"called the tool {report.tool}" if report.called else "called no tool"
+    if not report.shows_tools:
+        call = "is shown no tools"
+    more = f" ({'; '.join(details)})" if details else ""
+    first, total = (report.first or 0.0) * 1000, report.total * 1000
+    return (
+        f"{report.label}: answers, first word after {first:.0f} ms, all of it after"
+        f" {total:.0f} ms, and {call}{more}"
+    )
+
+
+async def _ask_models(report: _Report, config: Config, host: ToolHost) -> None:
     """Add how each model did."""
-    asked = await check_models(config, within=COLD)
+    asked = await check_models(config, host, within=COLD)
     if not asked:
         report.no_model()
     for each in asked:
