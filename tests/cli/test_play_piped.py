@@ -54,7 +54,7 @@ hello""",  # the last line ends with the input, not with a newline
         "the next utterance is standard\n",
         "you> roll 1d4\n· fast · ",  # the ceiling of the NPC stays
         "Bo: 1d4 comes to ",
-        "Bo: Bo here. I am the offline stand-in",
+        "Bo: I am the offline stand-in for Bo, not a language model. ",
     ):
         at = out.find(line)
         assert at >= 0, (line, out)
@@ -154,7 +154,7 @@ tell me, tom
     out = played.stdout
     sage = "Greymantle the Sage"
     for line in (
-        "you> hello\nBo: Bo here.",
+        "you> hello\nBo: I am the offline stand-in for Bo",
         f"you> Greymantle, roll 1d4\n{sage}: ",
         f"you> and again\n{sage}: ",  # it stays with the one that was named
         "you> hey Bo's friend\nBo: ",
@@ -232,7 +232,7 @@ def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> Non
         "you> vanish\n",
         "· seer.vanish unavailable: ",
         ", effect unknown · ",
-        "Bo: I cannot use vanish right now.\n",
+        " vanish",
         "Bo: 2d6 comes to ",
         "Bo: A word about whisper.\n",  # the call waited for the new process
         "  seer [ready] whisper, ponder, vanish, daydream: was ended by SIGKILL\n",

@@ -152,13 +152,18 @@ def test_play_talks_to_the_npcs_of_workers(config: Path) -> None:
         done = run(*words, lines=lines)
         assert done.returncode == 0, done.stderr
         shown = done.stdout.splitlines()
-        assert any(x.startswith("Bo: Bo here.") for x in shown)
+        assert any(
+            x.startswith("Bo: I am the offline stand-in for Bo, ") for x in shown
+        )
         assert "Old Ida: Come in." in shown
         assert "Bo says nothing now" in shown
         assert "→ Bo (fast, muted)" in shown
         assert f"process {process.pid} " in done.stdout
         assert "/tools needs the process that has the NPCs" in shown
-        assert any(x.startswith("Old Ida: Old Ida here.") for x in shown)
+        assert any(
+            x.startswith("Old Ida: I am the offline stand-in for Old Ida, ")
+            for x in shown
+        )
         done = run(*words, "Bart", lines=lines)
         assert (done.returncode, done.stdout) == (2, "")
         assert "no NPC 'Bart', there is Bo, Old Ida" in done.stderr
@@ -261,14 +266,14 @@ def alive(pids: set[int]) -> set[int]:
 def test_dev_goes_on_when_its_worker_is_killed(developed: Developed) -> None:
     developed.begins()
     developed.say("Good evening!")
-    developed.expect("(Bo here)")
+    developed.expect("(stand-in for Bo)")
     developed.say("/where")
     owner = int(developed.expect(r"process (\d+) on .* epoch 1"))
     assert owner in developed.processes()
     os.kill(owner, signal.SIGKILL)
     developed.expect(rf"process {owner} (was ended by SIGKILL; another one begins)")
     developed.say("And now?")
-    developed.expect("(Bo here)")
+    developed.expect("(Bo: )")
     developed.say("/where")
     assert int(developed.expect(r"process (\d+) on .* epoch 2")) != owner
     bus = ("--nats", developed.address)

@@ -126,7 +126,7 @@ def told(*results: tuple[str, Any]) -> str:
             "\u201cConsult the oracle about the storm\u201d",
             (
                 "mcp__oracle__consult",
-                {"question": '"Consult the oracle about the storm"'},
+                {"question": "Consult the oracle about the storm"},
             ),
         ),
         ("play some battle music", ("play_music", {"mood": "battle"})),
@@ -188,7 +188,7 @@ def test_who_somebody_is_is_asked_of_what_is_known_and_was_said() -> None:
     assert told(("query_entities", nothing), ("search_sessions", known)) == (
         "Aria said today: Greta is my aunt."
     )
-    assert told(("a", nothing), ("b", nothing)) == "I remember nothing of that."
+    assert "othing of that" in told(("a", nothing), ("b", nothing))
 
 
 def test_nothing_is_remembered_that_it_is_not_told_to() -> None:
@@ -243,27 +243,26 @@ def test_ids_are_new_in_the_whole_conversation() -> None:
     assert first.call.id == "offline_2"
 
 
-def test_without_a_tool_it_says_who_it_is_once_and_what_it_sees() -> None:
+CONFESSION = "I am the offline stand-in for Greta Ironfoot, not a language model."
+
+
+def test_it_says_once_that_it_is_a_stand_in_before_its_first_own_words() -> None:
     first = said(respond(request("hello", tools=TOOLS[:2])))
-    assert first == (
-        "Greta Ironfoot here. I am the offline stand-in, not a language model. "
-        "The tools I can see right now: roll, roll_table."
-    )
-    more = (
-        Message(role="assistant", content=first),
-        Message(role="user", content="hm"),
-    )
-    second = said(respond(request("hello", *more)))
-    assert "stand-in" not in second
-    assert second.endswith("query_entities and 5 more.")
-    assert said(respond(request("roll 1d6", tools=()))).endswith(
-        "I can see no tools right now."
-    )
+    assert first.startswith(f"{CONFESSION} ")
+    result = said(respond(request("roll 1d6", tools=())))
+    assert result.startswith(CONFESSION)
+    for greeting in ((), (Message(role="assistant", content="Sit!"),)):
+        told = (*greeting, Message(role="user", content="hello"))
+        past = (GRETA, *told, Message(role="assistant", content=first))
+        more = Message(role="user", content="who are you?")
+        asked = LLMRequest(messages=(*past, more), tools=TOOLS)
+        assert "stand-in" not in said(respond(asked))
+        assert "Greta Ironfoot" in said(respond(asked))
 
 
 def test_forbidden_tools_are_not_called() -> None:
     events = respond(request("roll 2d6", tools_forbidden=True))
-    assert said(events).endswith("I may use no tools right now.")
+    assert said(events).startswith(CONFESSION)
     assert events[-1] == Finished(reason=FinishReason.STOP)
 
 
@@ -275,29 +274,35 @@ def test_results_are_spoken_in_the_order_of_the_calls() -> None:
     ok = {"status": "ok", "message": "You rolled 11", "data": {"total": 11}}
     data = {"status": "ok", "message": "", "data": {"table": "wild", "rolls": [1, 2]}}
     assert told(("roll", ok), ("roll_table", data), ("read_file", "plain words")) == (
-        "You rolled 11. Table wild, rolls 1, 2. Plain words."
+        "You rolled 11. The table is wild and the rolls are 1 and 2. Plain words."
     )
-    assert told(("roll", {"total": 7, "ok": True})) == "Total 7, ok true."
-    assert told(("roll", "")) == "Roll is done."
+    assert told(("roll", {"total": 7, "ok": True})) == "The total is 7."
+    assert told(("roll", "")) == "There is nothing to be found."
     assert len(told(("read_file", "x" * 5000))) < 310
 
 
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        ({"status": "timeout", "message": "x"}, "I could not finish open tab in time."),
-        ({"status": "skipped"}, "I could not finish open tab in time."),
-        ({"status": "cancelled"}, "I stopped open tab."),
-        ({"status": "denied"}, "I may not use open tab."),
-        ({"status": "unavailable"}, "I cannot use open tab right now."),
-        ({"status": "crashed"}, "I cannot use open tab right now."),
-        ({"status": "tool_error", "message": "no"}, "Open tab did not work: no."),
-        ({"status": "invalid_arguments"}, "Open tab failed."),
-        ({"error": "no such patron"}, "Open tab did not work: no such patron."),
+        ({"status": "timeout", "message": "x"}, "longer than you would wait"),
+        ({"status": "skipped"}, "longer than you would wait"),
+        ({"status": "cancelled"}, "I let open tab be"),
+        ({"status": "denied"}, "not allowed"),
+        ({"status": "unavailable"}, "amiss"),
+        ({"status": "crashed"}, "amiss"),
+        ({"status": "tool_error", "message": "no"}, "I cannot: no."),
+        ({"status": "tool_error", "message": "Error: no ale left"}, ": no ale left."),
+        ({"status": "invalid_arguments"}, "would not go"),
+        ({"error": "no such patron"}, "I cannot: no such patron."),
+        ({"status": "tool_error", "message": "Traceback (most …"}, "would not go"),
     ],
 )
-def test_what_did_not_work_is_said_honestly(result: object, words: str) -> None:
-    assert told(("mcp__ledger__open_tab", result)) == words
+def test_what_did_not_work_is_said_honestly_and_in_words(
+    result: object, words: str
+) -> None:
+    answer = told(("mcp__ledger__open_tab", result))
+    assert words in answer
+    assert "_" not in answer
 
 
 WORDS = st.sampled_from(
@@ -441,7 +446,7 @@ async def test_leaving_early_and_cancelling_leave_nothing_behind(
 ) -> None:
     with trio.move_on_after(0.7) as turn:
         async with Offline(pace=0.5).stream(request("hello")) as events:
-            assert await anext(events) == TextChunk("Greta")
+            assert await anext(events) == TextChunk("I")
             await anext(events)
     assert turn.cancelled_caught
     async with Offline().stream(request("hello")) as events:

@@ -17,18 +17,20 @@ REMEMBER: Final = "remember"
 _SEARCHES: Final = ("search_sessions", "search_history", "search_facts")
 _SUMMARY: Final = "get_session_summary"
 
-_ORDER: Final = re.compile(
-    r"(?:^|[,.!?;]\s*)(?:please,? )?"
+ORDER: Final = re.compile(
+    r"(?:^|[,.!?;]\s*)(?:please,? |can you |could you )?"
     r"(?:remember|keep in mind|(?:do not|don't|never) forget)"
-    r"(?: this)?(?:: ?| that )(?P<fact>.+)",
+    r"(?: this)?(?:: ?| that | my | i | we )(?P<fact>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _WHO_SPOKE: Final = r"(?:i|we|you|he|she|they|[a-z'-]+)"
 _QUESTION: Final = re.compile(
     r"\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
     rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
-    r" (?:ever )?(?:say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
-    r"|\bhave we (?:ever )?met\b|\bremember me\b",
+    r" (?:ever |just |already )?"
+    r"(?:say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
+    r"|\bhave we (?:ever )?met\b|\bremember me\b|\bwe (?:talk|spoke|speak)\w* about\b"
+    r"|\b(?:know|remember) about (?:me|us)\b",
     re.IGNORECASE,
 )
 _LAST_TIME: Final = re.compile(
@@ -43,24 +45,42 @@ def is_memory_order(name: str) -> bool:
     return _plain(name) == REMEMBER
 
 
+def recalls(text: str) -> bool:
+    """Return True if a question is about what was said earlier."""
+    return bool(_QUESTION.search(text) or _LAST_TIME.search(text))
+
+
 def recalled(
     text: str, tools: Sequence[ToolSpec], speaker: str
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the call that remembers or recalls what is asked; none for other words."""
     shown = {_plain(tool.name): tool.name for tool in tools}
-    if found := _ORDER.search(text):
+    if found := ORDER.search(text):
         if REMEMBER not in shown:
             return []
-        fact = " ".join(found["fact"].split())
+        fact = " ".join(text[_start(found) :].split())
         told = f"{speaker} said: {fact}" if speaker else fact
         return [(shown[REMEMBER], {"fact": told})]
-    asks, last = _QUESTION.search(text), _LAST_TIME.search(text)
-    if not (asks or last):
+    if not recalls(text):
         return []
     topic = _topic(text)
-    if _SUMMARY in shown and (last or not topic):
+    if _SUMMARY in shown and (_LAST_TIME.search(text) or not topic):
         return [(shown[_SUMMARY], {"session_id": "last"})]
     return _search(shown, topic or speaker)
+
+
+def topic_of(text: str) -> str:
+    """Return what is to be recalled; empty if it is everything."""
+    return _topic(text)
+
+
+def _start(found: re.Match[str]) -> int:
+    """Return where the fact begins: with "my" and "I", if it does."""
+    before = found.string[: found.start("fact")].rstrip()
+    for own in ("my", "i", "we"):
+        if before.lower().endswith(f" {own}"):
+            return len(before) - len(own)
+    return found.start("fact")
 
 
 def _search(shown: Mapping[str, str], query: str) -> list[tuple[str, dict[str, Any]]]:

@@ -1,18 +1,18 @@
 """The answers of the stand-in, without I/O: the same request gives the same events.
 
-If there are no results yet it looks for tools. What was said before is asked of the
-tools of memory (`recalling`). Else a tool fits by the words of its name,
-its parameters and its description, by a few synonyms, and only if its arguments can be
-read from the utterance. If there are results it speaks about them, and calls nothing
-more in that turn. If tools must be searched for, it searches when the line of one of
-them fits, and then calls what it finds.
+Each part of an utterance is looked at alone. What is said to a person is answered from
+the persona (`talk`). What was said before is asked of the tools of memory
+(`recalling`), anything else of the tools that fit (`choosing`), and if there is none,
+answered in words. If there are results it tells them (`report`), and calls nothing more
+in that turn. If tools must be searched for, it searches when the line of one of them
+fits, and then calls what it finds. Once, at the start, it says that it is a stand-in.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -30,80 +30,234 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
-from .arguments import arguments_for, evident, properties_of
-from .recalling import is_memory_order, recalled
-from .report import report, sentence
-from .utterance import QUOTED, STRAIGHT_QUOTES, ParsedUtterance, stem, stems
+from .choosing import MOST_CALLS, candidates, clauses, knowing, score_of
+from .persona import persona_of
+from .recalling import ORDER, is_memory_order, recalled, recalls, topic_of
+from .report import report, sentence_of
+from .sayings import Wording
+from .talk import CharacterTalk
+from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, with_article
 
-MOST_CALLS: Final = 3
-CONFESSION: Final = "I am the offline stand-in, not a language model."
-_ENOUGH: Final = 3  # the score of a word of the name, or of a synonym
-_NEARLY: Final = 0.75  # the share of the best score that is enough to be called as well
+CONFESSION: Final = "not a language model."
 _MOST_HEARD: Final = 1000  # characters of an utterance
-_MOST_NAMED: Final = 8  # tools named if no tool fits
+_MOST_BEFORE: Final = 30  # utterances that are surely remembered
+_ENOUGH: Final = 3
 # The heading under which NPCs are told of late results.
 _ENDED: Final = "What went on by itself has ended:"
+_OPENS: Final = "Now say only the first sentence of your answer"
+_ASIDE: Final = "(What "  # the beginning of what is overheard and known
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
-
-# Words of a player, and the words of tools that answer them.
-_MEANING: Final = (
-    (
-        {"remember", "recall", "know", "who", "met", "happen", "last", "past"},
-        {"memory", "remember", "fact", "entity", "session", "transcript", "history"},
-    ),
-    (
-        {"mean", "means", "meant", "rule", "condition", "spell", "work", "works"},
-        {"rule", "srd"},
-    ),
-    ({"write", "save", "note", "put"}, {"write", "save"}),
-    ({"read", "open", "show"}, {"read"}),
+_REFERS: Final = re.compile(
+    r"\b(?P<before>is|are|was|do|does|did|to|of|about|from) (?:it|that|there|they|them"
+    r"|he|him|she|her)\b(?=\W*$| (?:do|mean|work|cost|from)\b)",
+    re.IGNORECASE,
 )
+
+_CallsFor = Callable[[ParsedUtterance], list[tuple[str, dict[str, Any]]]]
 
 
 def respond(request: LLMRequest) -> list[LLMEvent]:
     """Return the events of one round."""
-    spoken = [at for at, one in enumerate(request.messages) if one.role == "user"]
-    start = spoken[-1] if spoken else len(request.messages)
-    text = request.messages[start].content if spoken else ""
-    text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
-    turn = request.messages[start:]
-    calls_so_far = [call for one in turn for call in one.calls]
-    searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
-    told = [one for one in turn if one.role != "tool" or one.call_id not in searches]
-    news = _news(request.messages[:start])
-    if any(one.role == "tool" for one in told):
-        return _speak(" ".join([*news, *report(told)]))
-    if not request.tools_forbidden:
-        shown = [x for x in request.tools if x.name != SEARCH.name]
-        speaker = request.messages[start].name if spoken else ""
-        chosen = recalled(text, shown, speaker) or _chosen(
-            text, [x for x in shown if not is_memory_order(x.name)]
+    return _Answering.of(request).events()
+
+
+@attrs.frozen
+class _Answering:
+    """One round: the request, and the parts of it that are looked at."""
+
+    request: LLMRequest
+    before: Sequence[Message]
+    turn: Sequence[Message]
+    text: str
+    speaker: str
+    talk: CharacterTalk
+    tools: tuple[ToolSpec, ...]
+
+    @classmethod
+    def of(cls, request: LLMRequest) -> _Answering:
+        """Return a round with its parts."""
+        spoken = [at for at, one in enumerate(request.messages) if one.role == "user"]
+        start = spoken[-1] if spoken else len(request.messages)
+        before, turn = request.messages[:start], request.messages[start:]
+        text = turn[0].content if spoken else ""
+        text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
+        speaker = turn[0].name if spoken else ""
+        prompts = [one.content for one in request.messages if one.role == "system"]
+        persona = persona_of(
+            "\n\n".join(x for x in prompts if not x.startswith(_ENDED))
         )
-        if not chosen and not searches and _is_findable(text, request):
-            chosen = [(SEARCH.name, {"query": text})]
-        already = sum(len(one.calls) for one in request.messages)
-        calls = [
-            ToolCall(f"offline_{number}", name, json.dumps(arguments))
-            for number, (name, arguments) in enumerate(chosen, start=already + 1)
+        said = " ".join(one.content for one in before if one.role == "assistant")
+        wording = Wording(name=persona.name, said=said, turn=len(spoken))
+        tools = tuple(x for x in request.tools if x.name != SEARCH.name)
+        talk = CharacterTalk(
+            persona=persona,
+            wording=wording,
+            speaker=speaker,
+            before=before,
+            tools=tools,
+        )
+        return cls(request, before, turn, corrected(text), speaker, talk, tools)
+
+    def events(self) -> list[LLMEvent]:
+        calls_so_far = [call for one in self.turn for call in one.calls]
+        searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
+        told = [x for x in self.turn if x.role != "tool" or x.call_id not in searches]
+        if any(one.role == "tool" for one in told):
+            return _speak(" ".join([*self._news(), *self._results(told)]))
+        if not self.request.tools_forbidden:
+            chosen = self._chosen(self._known)
+            fits = self._chosen(self._calls) or searches or not self._is_findable()
+            if not fits:
+                chosen = [(SEARCH.name, {"query": self.text})]
+            already = sum(len(one.calls) for one in self.request.messages)
+            calls = [
+                CallReady(ToolCall(f"offline_{number}", name, json.dumps(arguments)))
+                for number, (name, arguments) in enumerate(chosen, start=already + 1)
+            ]
+            if calls:
+                return [*calls, Finished(reason=FinishReason.TOOL_CALLS)]
+        if any(_OPENS in one.content for one in self.before if one.role == "system"):
+            return _speak(self.talk.answer("wait"))
+        words = self._news() or self._in_words()
+        return _speak(" ".join([*self._confession(), *words]))
+
+    # What was said
+
+    def _clauses(self) -> list[ParsedUtterance]:
+        parts = [x for x in clauses(self.text, self._is_request) if x.strip(" ,.!?")]
+        return [self._said(part) for part in parts or [self.text]]
+
+    def _said(self, text: str) -> ParsedUtterance:
+        """Return a clause; "it" is what was spoken of before."""
+        said = ParsedUtterance(text, self.speaker)
+        of_time = re.search(r"\b(?:time|hour|day|date|late|cold|warm)\b", text)
+        if said.is_question and _REFERS.search(text) and not (said.asked or of_time):
+            for one in reversed(self.before):
+                if one.role == "user" and (topic := ParsedUtterance(one.content).asked):
+                    topic = with_article(topic, one.content)
+                    resolved = _REFERS.sub(rf"\g<before> {topic}", text, count=1)
+                    return ParsedUtterance(resolved, self.speaker)
+        return said
+
+    def _is_request(self, text: str) -> bool:
+        said = self._said(text)
+        if not text.strip(" .!?,") or self.talk.social(said):
+            return bool(text.strip(" .!?,"))
+        return bool(self._calls(said) or said.asked or said.is_question)
+
+    def _calls(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
+        """Return the calls that one clause asks for."""
+        if found := recalled(said.text, self.tools, self.speaker):
+            return found
+        fitting = [] if self._is_for_oneself(said) else candidates(said, self._others())
+        return [(x.name, x.arguments) for x in fitting if x.arguments is not None]
+
+    def _known(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
+        """Return the calls for one clause, or those that may know an answer to it."""
+        if (found := self._calls(said)) or self._is_for_oneself(said):
+            return found
+        return [(x.name, x.arguments or {}) for x in knowing(said, self._others())]
+
+    def _is_for_oneself(self, said: ParsedUtterance) -> bool:
+        text = said.text
+        return bool(self.talk.social(said) or ORDER.search(text) or recalls(text))
+
+    def _others(self) -> list[ToolSpec]:
+        """Return the tools without the one that remembers."""
+        return [x for x in self.tools if not is_memory_order(x.name)]
+
+    def _chosen(self, calls_for: _CallsFor) -> list[tuple[str, dict[str, Any]]]:
+        """Return tools and arguments for all requests, in order, each once."""
+        chosen: list[tuple[str, dict[str, Any]]] = []
+        for said in self._clauses():
+            chosen += [one for one in calls_for(said) if one not in chosen]
+        return chosen[:MOST_CALLS]
+
+    def _is_findable(self) -> bool:
+        """Return whether a tool that is only listed in a line may be meant."""
+        if all(tool.name != SEARCH.name for tool in self.request.tools):
+            return False
+        told = [x.content for x in self.request.messages if x.role == "system"]
+        said = ParsedUtterance(self.text, self.speaker)
+        lines = (
+            ToolSpec(name=found[1], description=found[2] or "", parameters={})
+            for found in _LINE.finditer("\n".join(told))
+        )
+        return any(score_of(line, said) >= _ENOUGH for line in lines)
+
+    # Answers
+
+    def _in_words(self) -> list[str]:
+        """Return an answer for each clause, without tools; two at most."""
+        answers = [self._answer(said) for said in self._clauses()]
+        return [x for x in dict.fromkeys(answers) if x][:2]
+
+    def _answer(self, said: ParsedUtterance) -> str:
+        if answer := self.talk.social(said):
+            return answer
+        if ORDER.search(said.text):
+            return self.talk.answer("noted")
+        if recalls(said.text):
+            return self._recalled(said)
+        lacking = (x.missing for x in candidates(said, self._others()) if x.missing)
+        missing = next(lacking, ())
+        return self.talk.worldly(said, missing)
+
+    def _recalled(self, said: ParsedUtterance) -> str:
+        topic = topic_of(said.text)
+        if topic:
+            return self.talk.about(topic, said, asked=True)
+        told = self.talk.told("")
+        if told:
+            return self.talk.answer("told", told=f'"{told}"')
+        return self.talk.answer("forgotten", topic="")
+
+    def _results(self, told: Sequence[Message]) -> list[str]:
+        """Return what is said of the results, and of the clauses without a call."""
+        spoken = [self.talk.social(said) for said in self._clauses()]
+        said = self._said(self.text)
+        results = report(told, said, self.talk.wording)
+        if not results:
+            spoken = [*self._confession(), *spoken]
+            if recalls(said.text):
+                results = [self._recalled(said)]
+            elif said.asked:
+                results = [self.talk.about(said.asked, said)]
+            else:
+                results = [self.talk.answer("forgotten")]
+        return [*[x for x in spoken if x][:2], *results]
+
+    def _news(self) -> list[str]:
+        """Return sentences about the calls that ended since the last turn."""
+        lines: list[str] = []
+        for one in reversed(self.before):
+            if one.role == "system" and one.content.startswith(_ENDED):
+                lines = one.content.splitlines()[1:]
+            if one.role not in ("system", "user"):
+                break
+        return [
+            sentence_of(name, content, self.talk.wording)
+            for name, _, content in (line.partition(": ") for line in lines)
         ]
-        if calls:
-            ready = [CallReady(call) for call in calls]
-            return [*ready, Finished(reason=FinishReason.TOOL_CALLS)]
-    return _speak(" ".join(news) or _small_talk(request))
 
-
-def _news(before: Sequence[Message]) -> list[str]:
-    """Return sentences about the calls that ended since the last turn."""
-    lines: list[str] = []
-    for one in reversed(before):
-        if one.role == "system" and one.content.startswith(_ENDED):
-            lines = one.content.splitlines()[1:]
-        if one.role not in ("system", "user"):
-            break
-    return [
-        sentence(name, content)
-        for name, _, content in (line.partition(": ") for line in lines)
-    ]
+    def _confession(self) -> list[str]:
+        """Return that this is a stand-in, before the first words that are its own."""
+        users = [
+            at
+            for at, x in enumerate(self.before)
+            if x.role == "user" and not x.content.startswith(_ASIDE)
+        ]
+        # A greeting, and what only tells results, are not its own words. After many
+        # turns the first ones may be forgotten, so then nothing can be said of them.
+        own = len(users) > _MOST_BEFORE or any(
+            x.content
+            and (CONFESSION in x.content or self.before[at - 1].role != "tool")
+            for at, x in enumerate(self.before)
+            if x.role == "assistant" and users and at > users[0]
+        )
+        name = self.talk.persona.first_name
+        whose = f" for {name}" if name else ""
+        return [] if own else [f"I am the offline stand-in{whose}, {CONFESSION}"]
 
 
 def _speak(text: str) -> list[LLMEvent]:
@@ -111,129 +265,3 @@ def _speak(text: str) -> list[LLMEvent]:
     words = text.split()
     pieces = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
     return [*map(TextChunk, pieces), Finished()]
-
-
-# Choosing
-
-
-@attrs.frozen(kw_only=True)
-class _Candidate:
-    """A tool that fits an utterance, with its arguments."""
-
-    score: float
-    name: str
-    arguments: dict[str, Any]
-
-
-def _chosen(text: str, tools: Sequence[ToolSpec]) -> list[tuple[str, dict[str, Any]]]:
-    """Return tools and arguments for all requests, in order, each once."""
-    chosen: list[tuple[str, dict[str, Any]]] = []
-    for clause in _clauses(text, tools):
-        for one in _candidates(clause, tools):
-            if (one.name, one.arguments) not in chosen:
-                chosen.append((one.name, one.arguments))
-    return chosen[:MOST_CALLS]
-
-
-def _clauses(text: str, tools: Sequence[ToolSpec]) -> list[str]:
-    """Cut ``text`` between requests; a part that requests nothing is kept attached."""
-    quotes: list[str] = []
-
-    def hide(found: re.Match[str]) -> str:
-        quotes.append(found[0])
-        return f"\0{len(quotes) - 1}\0"
-
-    def show(part: str) -> str:
-        return re.sub("\0(\\d+)\0", lambda found: quotes[int(found[1])], part)
-
-    hidden = QUOTED.sub(hide, text)
-    clauses: list[str] = []
-    rest = 0
-    for cut in [*re.finditer(r"\band\b|\bthen\b|[;!?]|\.\s", hidden), None]:
-        part = show(hidden[rest : cut.start() if cut else None]).strip()
-        if not clauses or _candidates(part, tools):
-            clauses.append(part)
-        elif part:
-            clauses[-1] += f" and {part}"
-        rest = cut.end() if cut else rest
-    return clauses
-
-
-def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
-    """Return the tools that fit ``text`` about as well as the best, best first."""
-    utterance = ParsedUtterance(text)
-    fitting: list[_Candidate] = []
-    for tool in tools:
-        score = _score(tool, utterance)
-        if score >= _ENOUGH:
-            # The tool of mcp__oracle__vision is its last part; the rest names the
-            # server.
-            own = stems(tool.name.rpartition("__")[2].replace("_", " "))
-            arguments = arguments_for(tool.parameters, utterance, own)
-            if arguments is not None:
-                fitting.append(
-                    _Candidate(score=score, name=tool.name, arguments=arguments)
-                )
-    fitting.sort(key=lambda one: (-one.score, one.name))
-    return [one for one in fitting if one.score >= _NEARLY * fitting[0].score][
-        :MOST_CALLS
-    ]
-
-
-def _is_findable(text: str, request: LLMRequest) -> bool:
-    """Return whether a tool that is only listed in a line may be meant."""
-    if all(tool.name != SEARCH.name for tool in request.tools):
-        return False
-    told = "\n".join(one.content for one in request.messages if one.role == "system")
-    utterance = ParsedUtterance(text)
-    lines = (
-        ToolSpec(name=found[1], description=found[2] or "", parameters={})
-        for found in _LINE.finditer(told)
-    )
-    return any(_score(line, utterance) >= _ENOUGH for line in lines)
-
-
-def _named(tool: ToolSpec) -> frozenset[str]:
-    """Return the stems of a tool's name."""
-    return stems(tool.name.replace("_", " ")) - {"mcp"}
-
-
-def _score(tool: ToolSpec, utterance: ParsedUtterance) -> float:
-    """Return how well a tool fits an utterance."""
-    said = stems(utterance.text)
-    plain = {stem(word) for word in re.findall(r"[a-z]+", utterance.text.lower())}
-    named = _named(tool)
-    described = stems(tool.description) - named
-    score = 3.0 * len(said & named) + 0.5 * min(4, len(said & described))
-    for asked, answering in _MEANING:
-        if plain & {stem(word) for word in asked} and named & answering:
-            score += 3
-    if utterance.dice and named & {"roll", "dice"}:
-        score += 3
-    for name, schema in properties_of(tool.parameters).items():
-        if evident(name, schema, utterance) is not None:
-            score += 2
-    return score
-
-
-def _small_talk(request: LLMRequest) -> str:
-    """Return an answer without tools; the confession comes once in a conversation."""
-    system = " ".join(one.content for one in request.messages if one.role == "system")
-    found = re.search(
-        r"\b(?:[Yy]ou are|[Nn]ame is|[Nn]ame:)\s+([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)",
-        system,
-    )
-    told = any(
-        CONFESSION in one.content for one in request.messages if one.role == "assistant"
-    )
-    name = f"{found[1]} here." if found else ""
-    names = [tool.name for tool in request.tools[:_MOST_NAMED]]
-    more = len(request.tools) - len(names)
-    if request.tools_forbidden:
-        seen = "I may use no tools right now."
-    elif not names:
-        seen = "I can see no tools right now."
-    else:
-        others = f" and {more} more" if more else ""
-        seen = f"The tools I can see right now: {', '.join(names)}{others}."
-    return " ".join(filter(None, [name, "" if told else CONFESSION, seen]))

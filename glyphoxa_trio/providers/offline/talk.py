@@ -1,0 +1,211 @@
+"""Answer in character, without a tool: from the persona, the memory, and the words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.providers.llm import Message, ToolSpec
+
+from .persona import Persona
+from .report import closed, cut, joined
+from .sayings import SOCIAL, WORLDLY, Wording, in_its_language
+from .utterance import DULL, ParsedUtterance, stems, with_article
+
+_KNOWN: Final = "(What you know of this moment:"
+_NOBODY: Final = {"player", "user", "you", "guest", "human", "caller", "client"}
+_ENGLISH: Final = DULL | {"is", "who", "hello", "roll", "the", "what", "me", "you"}
+_WISH: Final = re.compile(
+    r"^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b|\bi(?:'d like|"
+    r" would like| want| need)\b(?! to)|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b"
+    r"|^(?:an?|one|two|some|another) ",
+    re.IGNORECASE,
+)
+_STATES: Final = re.compile(
+    r"(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'", re.IGNORECASE
+)
+_MOST_WORDS: Final = 120  # of an utterance that can be followed
+
+
+@attrs.frozen(kw_only=True)
+class CharacterTalk:
+    """Answers of one NPC at one point of a conversation.
+
+    ``before`` are the messages before the utterance, ``tools`` those that are shown.
+    """
+
+    persona: Persona
+    wording: Wording
+    speaker: str
+    before: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+
+    def social(self, said: ParsedUtterance) -> str:
+        """Return the answer to what is said to a person; empty for other words."""
+        if not said.text.strip():
+            return self.answer("empty")
+        for kind, pattern in SOCIAL.items():
+            if found := pattern.search(said.text.strip()):
+                groups = found.groupdict()
+                who = groups.get("who") or groups.get("who2") or ""
+                if who.lower() not in DULL:
+                    return self.answer(kind, who=who[:1].upper() + who[1:])
+        return ""
+
+    def worldly(self, said: ParsedUtterance, missing: Sequence[str] = ()) -> str:
+        """Return an answer to anything else; ``missing`` is what a tool lacks."""
+        text = said.text.strip()
+        name = self.persona.first_name
+        if foreign := in_its_language(text, name, _ENGLISH):
+            return foreign
+        if missing and not said.is_question:
+            names = joined([x.replace("_", " ") for x in missing])
+            return self.answer("missing", missing=names)
+        if len(text.split()) > _MOST_WORDS:
+            return self.answer("long")
+        if said.is_question and (told := self.told(said.rest(frozenset()), whole=True)):
+            return self.answer("told", told=f'"{told}"')
+        for kind, pattern in WORLDLY.items():
+            if pattern.search(text):
+                return self.answer(kind)
+        if said.asked:
+            return self.about(said.asked, said)
+        return self._anything(said, text)
+
+    def _anything(self, said: ParsedUtterance, text: str) -> str:
+        if not re.search(r"[aeiouy]", text, re.IGNORECASE):
+            return self.answer("nonsense")
+        if said.is_question:
+            if re.search(r"\bwhy\b", text, re.IGNORECASE):
+                return self.answer("why")
+            if re.search(r"\bhow (?:many|much|far|long|old)\b", text, re.IGNORECASE):
+                return self.answer("number")
+            asks = re.match(r"(?:and |so |but )?(?:wh|how)", text, re.IGNORECASE)
+            return self.answer("question" if asks else "whether")
+        topic = said.rest(frozenset())
+        if topic and _WISH.search(text):
+            return self.answer("wish", topic=cut(with_article(topic, text)))
+        if _STATES.match(text):
+            return self.answer("heard")
+        if len(text.split()) < 3 and topic == text.strip(" .!?"):
+            return self.answer("nonsense")
+        return self.answer("order" if topic else "heard")
+
+    def about(self, topic: str, said: ParsedUtterance, *, asked: bool = False) -> str:
+        """Return what is known of a topic, or that nothing is.
+
+        ``asked``: it is asked for what was said earlier.
+        """
+        if known := self._known(topic):
+            return self.answer("known", known=closed(known))
+        if told := self.told(topic):
+            return self.answer("told", told=f'"{told}"')
+        kind = "forgotten" if asked else "unknown"
+        if not asked and re.search(
+            r"\b(?:get|go|way|road|far)\b", said.text, re.IGNORECASE
+        ):
+            kind = "way"
+        return self.answer(kind, topic=with_article(topic, said.text))
+
+    def told(self, topic: str, *, whole: bool = False) -> str:
+        """Return what this speaker said of a topic, newest first; empty if nothing.
+
+        ``whole``: all words of the topic must be in it. Without a topic it is the last
+        thing that was told.
+        """
+        about = stems(topic)
+        for one in reversed(self.before):
+            line = ParsedUtterance(one.content)
+            others = bool(self.speaker) and one.name != self.speaker
+            if one.role != "user" or others or one.content.startswith("("):
+                continue
+            if line.is_question or line.is_polite or line.asked:
+                continue
+            common = about & stems(line.text)
+            if (
+                (common == about and len(about) > 0)
+                or (common and not whole)
+                or (not about and not whole and len(line.text.split()) > 3)
+            ):
+                return cut(line.text.strip())
+        return ""
+
+    def _known(self, topic: str) -> str:
+        """Return what the prompt tells of a topic, in the NPC's own words."""
+        about = stems(topic)
+        lines = [*map(_to_oneself, self._of_this_moment()), *self.persona.scene]
+        return next((x for x in [*lines, *self.persona.traits] if about & stems(x)), "")
+
+    def _of_this_moment(self) -> list[str]:
+        aside = self.before[-1].content if self.before else ""
+        lines = aside.partition(_KNOWN)[2].splitlines()
+        return [line[2:].rstrip(")") for line in lines if line.startswith("- ")]
+
+    def answer(self, kind: str, **more: str) -> str:
+        """Return an answer of a kind, which was not given yet if there is one left."""
+        persona, told_name = self.persona, self._told_name()
+        known = _NOBODY | {persona.name.lower()}
+        speaker = "" if self.speaker.lower() in known else self.speaker
+        you = more.get("who") or told_name or speaker
+        values = {
+            "name": persona.name if kind == "who" else persona.first_name,
+            "you": f", {you}" if you else "",
+            "speaker": "" if told_name else speaker,
+            "told_name": told_name,
+            "trait": self.wording.pick(persona.traits),
+            "scope": self.wording.pick(persona.knowledge),
+            "scene": closed(" ".join(persona.scene[:2])) if persona.scene else "",
+            "greeting": self._greeting(),
+            "can": self._abilities(),
+            **more,
+        }
+        topic = values.get("topic", "")
+        values["Topic"] = topic[:1].upper() + topic[1:]
+        return self.wording.answer(kind, values) or self.wording.answer("heard", values)
+
+    def _told_name(self) -> str:
+        for one in reversed(self.before):
+            mine = one.role == "user" and (not self.speaker or one.name == self.speaker)
+            if mine and (found := SOCIAL["myname"].search(one.content)):
+                who = found["who"] or found["who2"] or ""
+                if who.lower() not in DULL:
+                    return who[:1].upper() + who[1:]
+        return ""
+
+    def _greeting(self) -> str:
+        """Return the NPC's own greeting, with which the conversation began."""
+        first = next((x for x in self.before if x.role in ("user", "assistant")), None)
+        return first.content if first and first.role == "assistant" else ""
+
+    def _abilities(self) -> str:
+        """Return what the tools are for, as a list of verbs; three of them in turn."""
+        said = [*dict.fromkeys(x for tool in self.tools if (x := _ability(tool)))]
+        at = self.wording.turn % len(said) if said else 0
+        return joined([*said[at:], *said[:at]][:3], last="or")
+
+
+def _ability(tool: ToolSpec) -> str:
+    """Return the beginning of a description, as "open a tab for a patron"."""
+    ends = r"[.:;(\n]|, (?:who|which|so)| such as | and | as "
+    first = re.split(ends, tool.description.strip())[0]
+    words = first.split()
+    if not 2 <= len(words) <= 9 or "," in first or {"you", "your"} & {*words}:
+        return ""
+    verb, rest = words[0].lower(), words[1:]
+    if verb in {"a", "an", "the", "this"} or verb.endswith("ing") or not verb.isalpha():
+        return ""
+    verb = "tell" if verb in ("returns", "return") else verb
+    return " ".join([verb[:-1] if re.search(r"[^s]s$", verb) else verb, *rest])
+
+
+def _to_oneself(line: str) -> str:
+    """Return a line that tells an NPC something, as the NPC would say it."""
+    line = re.sub(r"^You (?:know|suppose): |^About (?=[^:]+: )", "", line)
+    line = re.sub(r" \((?:since|on) [^)]*\)$", "", line)
+    line = re.sub(r"\bsaid to you: ", "told me: ", line)
+    line = re.sub(r"\b[Yy]ou said(?: to [\w' -]+)?: ", "I said: ", line)
+    whole = re.fullmatch("[\u201c](.*)[\u201d]", line)
+    return whole[1] if whole else line.translate({0x201C: '"', 0x201D: '"'})
