@@ -176,7 +176,7 @@ def parse_mcp_json(
         except (ConfigError, ValueError) as error:
             found = [f"{what} @ {place}{where}" for where, what in _found(error)]
             left_out.append(LeftOut(name=name, why="; ".join(found)))
-            warnings += (f"is left out: {text}" for text in found)
+            warnings += (f"{name!r} is left out: {text}" for text in found)
             continue
         entries.append(attrs.evolve(server, below=below))
         warnings += (f"{note} @ {place}" for note in notes)

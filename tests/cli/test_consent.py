@@ -256,7 +256,7 @@ def test_a_server_that_cannot_be_used_is_an_error_only_where_it_is_needed(
         "environment variable GITHUB_TOKEN_UNSET is not set: set it, or give a default,"
         " as in ${GITHUB_TOKEN_UNSET:-} @ .mcp.json.mcpServers.github.env.TOKEN"
     )
-    assert f"warning: is left out: {why}\n" in asked.stderr
+    assert f"warning: 'github' is left out: {why}\n" in asked.stderr
     path = project(tmp_path, servers, "seer.whisper", "github.*")
     failed = run("ask", path, "Bo", "whisper")
     assert failed.returncode == 2

@@ -57,7 +57,7 @@ def left_out(entries: Any, **env: str) -> dict[str, str]:
     """What is wrong with the entries, by place; the warnings say the same."""
     found = shared(entries, env)
     assert found.servers == ()
-    texts = [text.removeprefix("is left out: ") for text in found.warnings]
+    texts = [text.partition(" is left out: ")[2] for text in found.warnings]
     assert "; ".join(x.why for x in found.left_out) == "; ".join(texts)
     return {place: what for what, _, place in (x.rpartition(" @ ") for x in texts)}
 
@@ -182,10 +182,12 @@ def test_what_we_cannot_use_is_left_out_and_said() -> None:
     assert [left.name for left in found.left_out] == ["old", "io.github/x"]
     sse, name = found.warnings
     assert sse == (
-        "is left out: the transport sse is not supported, streamable-http is: many"
-        " servers have both @ .mcp.json.mcpServers.old.type"
+        "'old' is left out: the transport sse is not supported, streamable-http is:"
+        " many servers have both @ .mcp.json.mcpServers.old.type"
     )
-    assert name.startswith("is left out: its name must be 1 to 64 letters")
+    assert name.startswith(
+        "'io.github/x' is left out: its name must be 1 to 64 letters"
+    )
     assert name.endswith(" @ .mcp.json.mcpServers['io.github/x']")
 
 
@@ -199,8 +201,8 @@ def test_each_entry_is_judged_by_itself() -> None:  # D14: it was all or nothing
     assert [spec.name for spec in found.servers] == ["good"]
     (warning,) = found.warnings
     assert warning == (
-        "is left out: environment variable GITHUB_TOKEN is not set: set it, or give a"
-        " default, as in ${GITHUB_TOKEN:-} @ .mcp.json.mcpServers.github.env.TOKEN"
+        "'github' is left out: environment variable GITHUB_TOKEN is not set: set it, or"
+        " give a default, as in ${GITHUB_TOKEN:-} @ .mcp.json.mcpServers.github.env.TOKEN"
     )
 
 
@@ -666,8 +668,8 @@ def test_a_server_named_like_a_group_of_ours_is_left_out(tmp_path: Path) -> None
     assert [x.name for x in read.mcp.shared] == ["web"]
     (warning,) = told
     assert warning == (
-        "is left out: its name is that of a group of built-in tools: rename it, or"
-        " switch off builtin.files @ .mcp.json.mcpServers.files"
+        "'files' is left out: its name is that of a group of built-in tools: rename it,"
+        " or switch off builtin.files @ .mcp.json.mcpServers.files"
     )
 
 
@@ -681,7 +683,7 @@ def test_only_the_problems_of_our_own_file_are_errors(tmp_path: Path) -> None:
     )
     (warning,) = told
     assert warning == (
-        "is left out: expected text or a list, got a number"
+        "'a' is left out: expected text or a list, got a number"
         " @ .mcp.json.mcpServers.a.command"
     )
 
