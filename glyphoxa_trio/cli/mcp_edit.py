@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +40,7 @@ def add(
         command, url = _reached_by(command, url, transport, scope)
         entry = _entry(name, command, url=url, headers=headers, env=env)
         path = home_of_mcp_json(_folder(config))
+        entry |= _typed_in(Path.cwd(), command, path)
         refuse_configured(config, name)
         add_server(path, name, entry, replace=replace)
         _agree_to(path, name)
@@ -50,6 +53,23 @@ def add(
             file=sys.stderr,
         )
     return 0
+
+
+def _typed_in(here: Path, command: Sequence[str], file: Path) -> dict[str, str]:
+    """Return the folder that the server is to run in, as a key of its entry, if the
+    command names a file by a path that is relative to the folder it was typed in."""
+    home = file.parent.absolute()
+    if here == home or not any(_is_here(here, word) for word in command):
+        return {}
+    return {"cwd": os.path.relpath(here, home)}
+
+
+def _is_here(here: Path, word: str) -> bool:
+    """Return true if a word, or the value of an option, is the path of something."""
+    value = word.partition("=")[2] if word.startswith("-") else word
+    with suppress(OSError, ValueError):
+        return bool(value) and not Path(value).is_absolute() and (here / value).exists()
+    return False
 
 
 def _agree_to(path: Path, name: str) -> None:

@@ -64,6 +64,30 @@ def test_a_command_is_added_to_the_project_and_removed_again(tmp_path: Path) -> 
     assert json.loads(path.read_text()) == {"mcpServers": {}}
 
 
+@pytest.mark.parametrize(
+    ("words", "cwd"),
+    [
+        ("glyphoxa serve herbs.py", "here"),
+        ("./herbs.py", "here"),
+        ("python -m server --data=herbs.py", "here"),
+        ("glyphoxa serve dice", None),  # names no file of this folder
+        ("cat /etc/hostname", None),
+    ],
+)
+def test_a_relative_path_belongs_to_the_folder_it_was_typed_in(
+    words: str, cwd: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "herbs.py").write_text("")
+    added = run("mcp", "add", "herbs", "--", *words.split(), cwd=here)
+    assert (added.returncode, added.stderr) == (0, "")
+    entry = json.loads(mcp_json(tmp_path).read_text())["mcpServers"]["herbs"]
+    assert entry.get("cwd") == cwd
+    assert [entry["command"], *entry["args"]] == words.split()
+
+
 def test_an_address_is_added_with_its_headers(tmp_path: Path) -> None:  # N11
     repository(tmp_path)
     added = run(
