@@ -3,6 +3,7 @@
     Invalid schema for function 'roll': … param: tools[3].function.parameters  (OpenAI)
     tools.3.custom.input_schema: …                                          (Anthropic)
     GenerateContentRequest.tools[0].function_declarations[2].parameters: …     (Gemini)
+    `roll` functionDeclaration `parameters.n` schema …                         (Vertex)
 
 A refusal counts only if it is about the definition of a tool that was sent: an innocent
 tool must not be lost to an error about a message, or about a name that occurs nowhere.
@@ -27,6 +28,7 @@ _PLACE: Final = re.compile(
 _NAME: Final = re.compile(
     r"\b(?:function|tool)(?:[ _](?:name|named|declaration|definition))*\s*[:=]?\s*"
     r"['\"`\u2018\u201c]([^'\"`\u2019\u201d\n]{1,128})['\"`\u2019\u201d]"
+    r"|['\"`]([^'\"`\n]{1,128})['\"`] function_?declaration"
     r"|\b(?:for|of|in) (?:function|tool) ([A-Za-z_][\w-]{0,127})",
     re.IGNORECASE,
 )
@@ -58,8 +60,8 @@ def refused_tools(words: str, tools: Sequence[Mapping[str, Any]]) -> frozenset[s
     names = [_name_of(tool) for tool in tools]
     if _OF_A_DEFINITION.search(words) and not _OF_A_MESSAGE.search(words):
         said = _NAME.findall(words)
-        known = {a or b for a, b in said} & {*names}
-        strangers = {a for a, _ in said if a} - {*names}
+        known = {name for groups in said for name in groups} & {*names}
+        strangers = {a or b for a, b, _ in said if a or b} - {*names}
         if known or strangers:  # of another tool, its place says nothing about ours
             return frozenset(known)
     places = _places(words)

@@ -78,6 +78,16 @@ def deepseek(name: str, _: int) -> Any:
     return error(f"Invalid tool parameters schema of function `{name}`: no type")
 
 
+def vertex(name: str, _: int) -> Any:
+    odd = f"`{name}` functionDeclaration `parameters.at` schema didn't specify a type"
+    return error(f"Unable to submit request because {odd}.")
+
+
+def bedrock(_: str, at: int) -> Any:
+    place = f"toolConfig.tools.{at}.toolSpec.inputSchema.json.type"
+    return {"message": f"The value at {place} must be one of the following: object."}
+
+
 def quoted(name: str, at: int) -> Any:
     inner = json.dumps(openai(name, at))  # OpenRouter: the words of another server
     return {"error": {"message": "Provider error", "metadata": {"raw": inner}}}
@@ -87,7 +97,7 @@ KINDS = {
     each.__name__: each
     for each in (
         *(openai, anthropic, gemini, gemini_json, gateway, mistral, groq, deepseek),
-        quoted,
+        *(vertex, bedrock, quoted),
     )
 }
 
@@ -178,6 +188,12 @@ INNOCENT = [
     error("messages[3].tool_calls[0].function.name 'search' has no definition"),
     error("No tool output found for function call 'search'; parameters"),
     error("tool_choice: tool 'search' was not found in the definitions"),
+    error(
+        "tool call validation failed: parameters for tool search did not match schema"
+    ),
+    error("Failed to call a function: schema for tool search", code="tool_use_failed"),
+    error("Function call `default_api:search` is missing a signature in parameters"),
+    error("messages with role 'tool' must follow 'tool_calls'; parameters"),
     error("The model does not search: context of my_tools[1] is odd"),
 ]
 

@@ -196,14 +196,35 @@ def test_a_tree_ends_where_it_contains_itself() -> None:
     assert found["properties"]["left"] == {"type": ["object", "null"]}
 
 
-def test_a_schema_that_doubles_at_every_step_ends() -> None:
-    steps = {
-        f"s{i}": {"properties": {key: {"$ref": f"#/$defs/s{i + 1}"} for key in "ab"}}
-        for i in range(64)
-    }
-    node = sent({"properties": {"x": {"$ref": "#/$defs/s0"}}, "$defs": steps})
-    assert len(json.dumps(node)) < 2_000_000
-    assert list(wrong(node["parameters"])) == []
+STEPS = {
+    f"s{i}": {"properties": {key: {"$ref": f"#/$defs/s{i + 1}"} for key in "ab"}}
+    for i in range(64)
+}
+WIDE = {f"p{i}": {"type": "string"} for i in range(20_000)}
+FORMS = [{"properties": {f"p{i}": {"const": i}}, "title": str(i)} for i in range(9_000)]
+HUGE = {"patternProperties": WIDE, "type": "object"}
+HOSTILE = {
+    "doubling": {"properties": {"x": {"$ref": "#/$defs/s0"}}, "$defs": STEPS},
+    "wide": {"properties": WIDE, "required": [*WIDE]},
+    "forms at the root": {"oneOf": FORMS},
+    "forms": {"properties": {"x": {"anyOf": FORMS}}},
+    "parts": {"allOf": FORMS},
+    "repeated": {
+        "properties": {name: {"$ref": "#/$defs/x"} for name in WIDE},
+        "$defs": {"x": HUGE},
+    },
+}
+
+
+@pytest.mark.parametrize("form", SchemaForm)
+@pytest.mark.parametrize("parameters", HOSTILE.values(), ids=HOSTILE)
+def test_a_schema_that_is_too_large_keeps_a_bounded_part(
+    parameters: Any, form: SchemaForm
+) -> None:
+    tool = sent(parameters, form)
+    assert len(json.dumps(tool)) < 500_000
+    if form is SchemaForm.PLAIN:
+        assert list(wrong(tool["parameters"])) == []
 
 
 def test_google_gets_no_schema_of_a_tool_without_parameters() -> None:

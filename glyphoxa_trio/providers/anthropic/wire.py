@@ -28,6 +28,8 @@ MAX_TOKENS: Final = 4096  # of an answer, its thoughts included, unless configur
 _OURS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "stream", "max_tokens"}
 )
+# One object, of which the form is made once.
+_NONE: Final[Mapping[str, Any]] = {}
 Block = dict[str, Any]
 
 
@@ -192,7 +194,7 @@ def _thoughtless(turns: Sequence[dict[str, Any]]) -> bool:
 
 def _gone(name: str) -> ToolSpec:
     """Return a tool that is no longer offered, but was called."""
-    return ToolSpec(name=name, description="Not available.", parameters={})
+    return ToolSpec(name=name, description="Not available.", parameters=_NONE)
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

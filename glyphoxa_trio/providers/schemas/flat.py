@@ -75,6 +75,8 @@ class Flattener:
             if form is False:
                 continue
             flat, others = self.flat(mapping(form), refs, nesting)
+            self.left -= len(mapping(flat.get("properties")))
+            self.left -= len(listed(flat.get("required")))
             if kinds_of(flat) not in ([], ["OBJECT"]):
                 continue
             inside |= others

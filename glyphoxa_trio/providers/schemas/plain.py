@@ -30,7 +30,7 @@ from glyphoxa_trio.providers.payloads import well_formed
 
 from .flat import NODE, Flattener, Node, forms_of
 from .joining import values_of
-from .uniting import MAX_SAID, choice, cut_to, united
+from .uniting import MAX_SAID, choice, cut_to, different, united
 from .values import is_number, listed, mapping
 
 MAX_DEPTH: Final = 16  # of nested objects, arrays and forms
@@ -86,7 +86,9 @@ class _Reduction(Flattener):
         """Return the schema of the parameters, and what it has lost, in words."""
         flat, refs = self.flat(self.root, frozenset({"#"}))
         flat["type"] = "object"  # parameters are always an object
-        said = [_shown(key, flat.pop(key)) for key in ("enum", "const") if key in flat]
+        said = [
+            self._shown(key, flat.pop(key)) for key in ("enum", "const") if key in flat
+        ]
         description = _text(flat.pop("description", None))
         node, more = self._one(flat, forms_of(flat), 0, refs)
         node = {"type": "object", "properties": {}} | node
@@ -149,11 +151,21 @@ class _Reduction(Flattener):
             node["examples"] = examples
         if flat.get("uniqueItems") is True:
             node["uniqueItems"] = True
-        said += [_shown(key, flat[key]) for key in _TELLING if key in flat]
-        self.left -= sum(
-            len(str(node[key])) for key in ("enum", "default") & node.keys()
-        )
+        said += [self._shown(key, flat[key]) for key in _TELLING if key in flat]
+        large = ("enum", "default", "examples")
+        self.left -= sum(len(str(node[key])) for key in large if key in node)
         return node, said
+
+    def _shown(self, key: str, value: Any) -> str:
+        """Show a keyword that is left out."""
+        if self.left <= 0:
+            return ""
+        try:
+            text = json.dumps({key: value}, ensure_ascii=False, default=dict)
+        except (TypeError, ValueError, RecursionError):
+            return ""
+        self.left -= len(text)
+        return f"It must also fit {cut_to(well_formed(text), MAX_SAID)}."
 
     def _forms(
         self, forms: list[Any], kinds: list[str], depth: int, refs: frozenset[str]
@@ -167,23 +179,22 @@ class _Reduction(Flattener):
                 return {}
             if kinds and isinstance(form, Mapping) and not form.keys() & _OF_A_TYPE:
                 form = {**form, "type": kinds}
-            if (node := self.node(form, depth + 1, refs)) not in nodes:
-                nodes.append(node)
+            nodes.append(self.node(form, depth + 1, refs))
         if not nodes or _anything() in nodes:
             return {}
-        return {"anyOf": nodes}
+        return {"anyOf": different(nodes)}
 
     def _fields(
         self, flat: Node, depth: int, refs: frozenset[str], said: list[str]
     ) -> Node:
         """Reduce the properties of an object."""
         properties: Node = {}
-        lost: list[str] = []
+        lost: dict[str, None] = {}
         for name, schema in mapping(flat.get("properties")).items():
             if schema is False:
                 continue
             if self.left <= 0 or not _KEY.fullmatch(name):
-                lost.append(name)
+                lost[name] = None
                 continue
             self.left -= len(name)
             properties[name] = self.node(schema, depth + 1, refs)
@@ -194,7 +205,7 @@ class _Reduction(Flattener):
             if self.left > 0 and _KEY.fullmatch(name):
                 properties[name] = self.node(True, depth + 1, refs)
             else:
-                lost.append(name)
+                lost[name] = None
         node: Node = {}
         if properties or "properties" in flat:
             node["properties"] = properties
@@ -247,13 +258,13 @@ def _types(flat: Node) -> list[str]:
 def _strings_and_counts(flat: Node, said: list[str]) -> Node:
     """Return the keywords of strings, and counts."""
     node: Node = {}
-    for key, words in _COUNTS.items():
-        count = flat.get(key)
+    for key in (key for key in _COUNTS if key in flat):
+        count = flat[key]
         if is_number(count) and count >= 0 and count == int(count):
             if count <= MAX_COUNT:
                 node[key] = int(count)
             else:
-                said.append(words.format(int(count)))
+                said.append(_COUNTS[key].format(int(count)))
     form = _text(flat.get("format"))
     if form in FORMATS:
         node["format"] = form
@@ -266,7 +277,7 @@ def _strings_and_counts(flat: Node, said: list[str]) -> Node:
 
 def _numbers(flat: Node) -> Node:
     """Return the keywords of numbers."""
-    node = {key: flat[key] for key in _BOUNDS if is_number(flat.get(key))}
+    node = {key: flat[key] for key in _BOUNDS if key in flat and is_number(flat[key])}
     # In draft 4 of JSON Schema these say of the bound that it is exclusive.
     for bound, exclusive in (_BOUNDS[::2], _BOUNDS[1::2]):
         if flat.get(exclusive) is True and bound in node:
@@ -343,15 +354,6 @@ def _also(verb: str, names: list[str]) -> str:
     shown = map(well_formed, names[:MAX_SAID])
     quoted = (json.dumps(name, ensure_ascii=False) for name in shown)
     return cut_to(f"It also {verb} {', '.join(quoted)}", MAX_SAID) + "."
-
-
-def _shown(key: str, value: Any) -> str:
-    """Show a keyword that is left out."""
-    try:
-        text = json.dumps({key: value}, ensure_ascii=False, default=dict)
-    except (TypeError, ValueError, RecursionError):
-        return ""
-    return f"It must also fit {cut_to(well_formed(text), MAX_SAID)}."
 
 
 def _text(value: Any) -> str:

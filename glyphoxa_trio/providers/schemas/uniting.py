@@ -54,6 +54,13 @@ def choice(base: Mapping[str, Any], forms: Sequence[Mapping[str, Any]]) -> str:
     return cut_to(f"Give one of: {', '.join(said)}", MAX_SAID - 1) + "."
 
 
+def different(values: Iterable[Any]) -> list[Any]:
+    """Return the values that differ, in their order."""
+    # By their text, since comparing each with all others may take long; also, 1 and
+    # True are equal in Python, and are not in JSON.
+    return list({repr(value): value for value in values}.values())[:MAX_VALUES]
+
+
 def cut_to(text: str, most: int) -> str:
     """Cut a text to ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -103,14 +110,5 @@ def _any_of(schemas: list[Any]) -> Any:
         node = {k: v for k, v in mapping(first).items() if k not in ("const", "enum")}
         if any(mapping(x).get("type") != node.get("type") for x in others):
             node.pop("type", None)
-        return node | {"enum": _different(x for each in values for x in each)}
-    return {"anyOf": _different(schemas)}
-
-
-def _different(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        # 1 and True are equal in Python, and are not in JSON.
-        if not any(value == x and type(value) is type(x) for x in found):
-            found.append(value)
-    return found[:MAX_VALUES]
+        return node | {"enum": different(x for each in values for x in each)}
+    return {"anyOf": different(schemas)}
