@@ -277,7 +277,8 @@ def _strings_and_counts(flat: Node, said: list[str]) -> Node:
 
 def _numbers(flat: Node) -> Node:
     """Return the keywords of numbers."""
-    node = {key: flat[key] for key in _BOUNDS if key in flat and is_number(flat[key])}
+    said = (key for key in _BOUNDS if key in flat and is_number(flat[key]))
+    node: Node = {key: flat[key] for key in said}
     # In draft 4 of JSON Schema these say of the bound that it is exclusive.
     for bound, exclusive in (_BOUNDS[::2], _BOUNDS[1::2]):
         if flat.get(exclusive) is True and bound in node:
