@@ -22,7 +22,10 @@ _DECLARATION: Final = re.compile(
 )
 _PLACE: Final = re.compile(
     r"(?<![\w-])tools(?:\[(\d{1,4})\]|\.(\d{1,4})\b)(?!\]?\.function_?declarations)"
-    r"|^loc: tools\nloc: (\d{1,4})$",  # a path as a list (Mistral, vLLM)
+    # Paths as lists: of a parsed refusal (Mistral, vLLM), in a text (LM Studio).
+    r"|^(?:loc|path): tools\n(?:loc|path): (\d{1,4})$"
+    r"|^path: (\d{1,4})\npath: function$"
+    r"|['\"]path['\"]:\s*\[\s*(?:['\"]tools['\"],\s*)?(\d{1,4}),\s*['\"]function['\"]",
     re.IGNORECASE | re.MULTILINE,
 )
 _NAME: Final = re.compile(

@@ -88,6 +88,16 @@ def bedrock(_: str, at: int) -> Any:
     return {"message": f"The value at {place} must be one of the following: object."}
 
 
+def lm_studio(_: str, at: int) -> Any:
+    path = [at, "function", "parameters", "type"]
+    return {"error": json.dumps([{"code": "invalid_type", "path": path}], indent=2)}
+
+
+def zod(_: str, at: int) -> Any:
+    path = ["tools", at, "function", "parameters", "type"]
+    return {"error": {"issues": [{"code": "invalid_type", "path": path}]}}
+
+
 def quoted(name: str, at: int) -> Any:
     inner = json.dumps(openai(name, at))  # OpenRouter: the words of another server
     return {"error": {"message": "Provider error", "metadata": {"raw": inner}}}
@@ -97,7 +107,7 @@ KINDS = {
     each.__name__: each
     for each in (
         *(openai, anthropic, gemini, gemini_json, gateway, mistral, groq, deepseek),
-        *(vertex, bedrock, quoted),
+        *(vertex, bedrock, lm_studio, zod, quoted),
     )
 }
 

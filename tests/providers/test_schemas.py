@@ -150,7 +150,7 @@ KINDS = {
                     "day": {
                         "type": "string",
                         "description": (
-                            r"When. At most 4000 characters. Format: uri. Pattern: \d"
+                            r"When. Characters: 4000 at most. Format: uri. Pattern: \d"
                         ),
                     }
                 }
@@ -164,6 +164,7 @@ KINDS = {
                     "n": {"minimum": "3", "exclusiveMaximum": 5, "type": "number"},
                     "m": {"minimum": 1, "exclusiveMinimum": True, "type": "integer"},
                     "k": {"type": "any", "enum": [], "title": 7, "required": True},
+                    "l": {"type": "string", "minLength": -1, "maxLength": "9"},
                 }
             },
             {
@@ -171,6 +172,7 @@ KINDS = {
                     "n": {"type": "number", "exclusiveMaximum": 5},
                     "m": {"type": "integer", "exclusiveMinimum": 1},
                     "k": ANYTHING,
+                    "l": TEXT,
                 }
             },
             "",
@@ -316,7 +318,7 @@ def test_any_schema_becomes_one_that_each_vendor_takes(parameters: Any) -> None:
 
 
 def wrong(root: Any) -> Iterator[str]:
-    """What OpenAI, Anthropic and llama.cpp would refuse, by their documentation."""
+    """What OpenAI, Anthropic, xAI and llama.cpp would refuse, as they document it."""
     Draft202012Validator.check_schema(root)
     if root.get("type") != "object" or not isinstance(root.get("properties"), dict):
         yield "OpenAI: the root is no object with properties"
@@ -335,8 +337,8 @@ def wrong(root: Any) -> Iterator[str]:
         if "pattern" in node:
             yield "llama.cpp: a pattern"
         for key in ("minLength", "maxLength", "minItems", "maxItems"):
-            if node.get(key, 0) >= 2000:
-                yield f"llama.cpp: too many repetitions: {key}"
+            if key in node:
+                yield f"xAI, and llama.cpp if it is large: {key}"
         for name in node.get("properties", ()):
             if not re.fullmatch("[a-zA-Z0-9_.-]{1,64}", name):
                 yield f"Anthropic: the name {name!r}"

@@ -7,8 +7,8 @@ The vendors say little about what they refuse, so this is what they have in comm
   OpenAI and of others at OpenRouter).
 * A property's name has 1 to 64 letters, digits, ``_``, ``.`` or ``-`` (Anthropic).
 * An array says what its entries are (OpenAI), and a schema says its type (llama.cpp).
-* There are no expressions, and no large counts, of which llama.cpp cannot make a
-  grammar.
+* There are no expressions, and no counts of characters or entries: llama.cpp cannot
+  make a grammar of large ones, and xAI takes none.
 * A keyword with a value of the wrong type is left out (OpenAI), and so are numbers that
   not every server can read.
 
@@ -20,6 +20,7 @@ gets the properties of all of them, also where a form says nothing about another
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -35,7 +36,6 @@ from .values import is_number, listed, mapping
 
 MAX_DEPTH: Final = 16  # of nested objects, arrays and forms
 MAX_CHARACTERS: Final = 100_000  # approximately, of the whole schema
-MAX_COUNT: Final = 100  # of characters or entries; nested counts multiply in grammars
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 FORMATS: Final = frozenset(
@@ -46,10 +46,10 @@ FORMATS: Final = frozenset(
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _COUNTS: Final = {
-    "minLength": "At least {} characters.",
-    "maxLength": "At most {} characters.",
-    "minItems": "At least {} entries.",
-    "maxItems": "At most {} entries.",
+    "minLength": "Characters: {} or more.",
+    "maxLength": "Characters: {} at most.",
+    "minItems": "Entries: {} or more.",
+    "maxItems": "Entries: {} at most.",
 }
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 # Keywords that a model may obey if it is shown them.
@@ -143,7 +143,7 @@ class _Reduction(Flattener):
             node |= self._fields(flat, depth, refs, said)
         if "items" in flat or "array" in _types(node):
             node["items"] = self._items(flat, depth, refs)
-        node |= _strings_and_counts(flat, said)
+        node |= _strings(flat, said)
         node |= _numbers(flat)
         if "default" in flat and (kept := _clean([flat["default"]])):
             node["default"] = kept[0]
@@ -255,16 +255,14 @@ def _types(flat: Node) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in TYPES]
 
 
-def _strings_and_counts(flat: Node, said: list[str]) -> Node:
-    """Return the keywords of strings, and counts."""
+def _strings(flat: Node, said: list[str]) -> Node:
+    """Return the keyword of strings; say what others say of them, and of arrays."""
     node: Node = {}
     for key in (key for key in _COUNTS if key in flat):
         count = flat[key]
-        if is_number(count) and count >= 0 and count == int(count):
-            if count <= MAX_COUNT:
-                node[key] = int(count)
-            else:
-                said.append(_COUNTS[key].format(int(count)))
+        # None or more is no rule, and fewer than none is no count.
+        if is_number(count) and count >= (1 if key.startswith("min") else 0):
+            said.append(_COUNTS[key].format(math.floor(count)))
     form = _text(flat.get("format"))
     if form in FORMATS:
         node["format"] = form
