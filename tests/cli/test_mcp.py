@@ -527,8 +527,8 @@ def test_check_shows_what_was_odd_when_the_files_were_merged(tmp_path: Path) -> 
     ]
     place = ".mcp.json.mcpServers"
     sse = (
-        "is left out: the transport sse is not supported, streamable-http is: many"
-        " servers have both"
+        "'old' is left out: the transport sse is not supported, streamable-http is:"
+        " many servers have both"
     )
     assert warnings == [
         f"the configuration has it, too, and goes first @ {place}.seer",

@@ -201,8 +201,9 @@ def test_each_entry_is_judged_by_itself() -> None:  # D14: it was all or nothing
     assert [spec.name for spec in found.servers] == ["good"]
     (warning,) = found.warnings
     assert warning == (
-        "'github' is left out: environment variable GITHUB_TOKEN is not set: set it, or"
-        " give a default, as in ${GITHUB_TOKEN:-} @ .mcp.json.mcpServers.github.env.TOKEN"
+        "'github' is left out: environment variable GITHUB_TOKEN is not set: set it,"
+        " or give a default, as in ${GITHUB_TOKEN:-}"
+        " @ .mcp.json.mcpServers.github.env.TOKEN"
     )
 
 
