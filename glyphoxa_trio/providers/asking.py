@@ -31,7 +31,7 @@ from .budget import estimate, fitted, room, size_of_tools
 from .failures import excerpt, message_of, refusal
 from .llm import LLMError, LLMRequest
 from .payloads import refused_fields
-from .refused_tools import is_about_tools, refused_tools
+from .refused_tools import is_about_tools, most_tools, refused_tools
 from .remedies import ModelServerHint, remedy_of
 
 LOOKING: Final = 1.0  # seconds to look for a remedy
@@ -60,12 +60,14 @@ class ModelFindings:
         clock.
       told: the messages that were reported.
       left_out: the names of the tools that it has refused.
+      most_tools: how many tools it accepts in a request; None if that is not known.
     """
 
     empty_streams: int = 0
     tools_again: float = inf
     told: set[str] = attrs.field(factory=set)
     left_out: set[str] = attrs.field(factory=set)
+    most_tools: int | None = None
 
 
 class ModelLink(ModelServerHint, Protocol):
@@ -104,6 +106,7 @@ class ModelRequest:
         tools = tuple(
             x for x in self._request.tools if x.name not in link.found.left_out
         )
+        tools = tools[: link.found.most_tools]
         if len(tools) < len(self._request.tools):
             self._request = attrs.evolve(self._request, tools=tools)
         self._options = link.options
@@ -161,6 +164,13 @@ class ModelRequest:
                 " simplify the input schema at the tool's author, or take the tool from"
                 " the NPC's list"
             )
+        if not names and (most := most_tools(words, len(self._request.tools))):
+            link.found.most_tools = most
+            self._tell_once(
+                f"it accepts {most} tools in a request, so the others are left out"
+                " (narrower grants show fewer)"
+            )
+            return True
         return bool(names)
 
     def _own_words(self, words: str) -> str:

@@ -46,9 +46,27 @@ _OF_A_MESSAGE: Final = re.compile(
 )
 
 
+_TOO_MANY: Final = re.compile(
+    r"\btools\b[^\n]{0,80}?\b(?:max(?:imum)?|at most|limit)\b[^\d\n]{0,40}(\d{1,4})\b"
+    r"|(?:max(?:imum)?|at most|limit)\b[^\d\n]{0,20}(\d{1,4})\b[^\n]{0,20}\btools\b",
+    re.IGNORECASE,
+)
+
+_OF_SIZE: Final = re.compile(r"character|token|byte|context|string", re.IGNORECASE)
+
+
+def most_tools(words: str, count: int) -> int | None:
+    """Return how many tools a refusal says are accepted, if ``count`` are too many."""
+    if _PLACE.search(words) or _DECLARATION.search(words) or _OF_SIZE.search(words):
+        return None  # the number is about something in one of them
+    match = _TOO_MANY.search(words)
+    most = int(match[1] or match[2]) if match else 0
+    return most if 0 < most < count else None
+
+
 def is_about_tools(words: str) -> bool:
     """Return whether these words could be a refusal of a tool."""
-    if _DECLARATION.search(words) or _PLACE.search(words):
+    if any(x.search(words) for x in (_DECLARATION, _PLACE, _TOO_MANY)):
         return True
     return bool(_OF_A_DEFINITION.search(words) and _NAME.search(words))
 

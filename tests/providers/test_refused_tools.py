@@ -160,6 +160,34 @@ async def test_as_many_tools_as_there_are_may_be_refused() -> None:
     assert len(made.warned) == len(made.bodies) - 1 == 12
 
 
+TOO_LONG = (
+    "Invalid 'tools': array too long. Expected an array with maximum length 3, but got"
+    " an array with length 4 instead."
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        TOO_LONG,
+        "'tools' : maximum number of items is 3",
+        "Too many function tools: the limit is 3",
+        "a maximum of 3 tools is supported",
+    ],
+)
+async def test_tools_beyond_the_servers_number_are_left_out(words: str) -> None:
+    def answer(request: ReceivedRequest) -> Reply:
+        if len(offered(request)) > 3:
+            return StatusReply(400, {}, error(words, param="tools"))
+        return Pieces(lambda: [HELLO.encode()], SSE)
+
+    made = await talk(answer, request=ASK, rounds=2)
+    assert (made.text, made.error) == ("Well met." * 2, None)
+    assert [len(x["tools"]) for x in made.bodies] == [4, 3, 3]
+    (warning,) = made.warned
+    assert "it accepts 3 tools in a request, so the others are left out" in warning
+
+
 async def test_several_in_one_refusal_are_one_warning() -> None:
     def answer(request: ReceivedRequest) -> Reply:
         if "look" not in offered(request):
@@ -204,6 +232,9 @@ INNOCENT = [
     error("Failed to call a function: schema for tool search", code="tool_use_failed"),
     error("Function call `default_api:search` is missing a signature in parameters"),
     error("messages with role 'tool' must follow 'tool_calls'; parameters"),
+    error("tools: a name has at most 2 characters"),
+    error("tools.7.custom.name: String should have at most 2 of them"),
+    error("The maximum context of tools is 2 of 2: odd"),
     error("The model does not search: context of my_tools[1] is odd"),
 ]
 
