@@ -113,9 +113,13 @@ async def test_an_answer_to_nobody_is_a_timeout_of_the_call(
         assert table.row().restarts == 0
 
 
-@pytest.mark.parametrize(
-    "kind", ["nothing", "both", "result", "content", "block", "error"]
-)
+async def test_a_text_in_place_of_a_list_of_blocks_is_read() -> None:
+    async with beside("answers_with_nonsense", kind="content") as table:
+        assert (await table.call("bad")).ok
+        assert table.row().restarts == 0
+
+
+@pytest.mark.parametrize("kind", ["nothing", "both", "result", "block", "error"])
 async def test_an_answer_that_cannot_be_used_fails_that_call_at_once(kind: str) -> None:
     async with beside("answers_with_nonsense", kind=kind, timeout=LIMIT) as table:
         outcome = await table.call("bad")

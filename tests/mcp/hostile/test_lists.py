@@ -50,7 +50,7 @@ async def test_a_tool_with_a_broken_schema_is_left_out_and_the_rest_is_served() 
         for name in ("of_type", "of_reference", "of_elsewhere"):
             assert name not in table.tools
             assert any(
-                w.startswith(f"{name}: left out, its schema is broken")
+                w.startswith(f"{name}: left out, its inputSchema is broken")
                 for w in table.warnings
             ), table.warnings
         # Whatever else was accepted can be called, and is an answer or a refusal.
