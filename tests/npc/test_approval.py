@@ -21,6 +21,7 @@ from glyphoxa_trio.npc import (
     ApprovalRequest,
     ApprovalSettled,
     Decision,
+    ToolFinished,
     ToolsShown,
     ToolStarted,
     TurnDone,
@@ -283,6 +284,30 @@ async def test_an_interruption_withdraws_the_question(
     kinds = [type(event) for _, event in table.events.kept]
     assert kinds.index(ApprovalSettled) < kinds.index(TurnDone)
     assert ran.began == []
+
+
+async def test_every_call_of_an_interrupted_round_has_one_outcome(
+    autojump_clock: MockClock,
+) -> None:
+    # Found: the call beside the one that was asked about had none, and no history.
+    ran = Ran()
+    calls = [call(TELL, id="asked"), call("look", id="free"), call(TELL, id="second")]
+    script: list[Reply] = [calls, ["Well."]]
+    tools = (tell(ran), ran.tool("look", 0.25))
+    async with open_table(script, *tools, grant=ASKED) as table:
+        async with trio.open_nursery() as nursery:
+            heard = Heard()
+            nursery.start_soon(_listen, table, heard)
+            await wait_all_tasks_blocked()
+            assert await table.npc.interrupt()
+        ended = [event.outcome.call.id for event in heard.of(ToolFinished)]
+        assert ended == ["asked", "free", "second"]
+        assert [x.call.id for x in heard.done.outcomes] == ended
+        assert {x.status for x in heard.done.outcomes} == {Status.CANCELLED}
+        assert ran.began == []
+        await ask(table.npc, SLOWLY)  # the history goes to the model whole
+        told = table.llm.requests[-1].messages
+    assert [x.call_id for x in told if x.role == "tool"] == ended
 
 
 async def test_an_answer_in_the_moment_of_an_interruption_is_told_once(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Sequence
+from math import inf
 
 import attrs
 
@@ -60,7 +61,12 @@ class ToolRound:
         every call still has its outcome.
         """
         turn, clock = self.turn, self.turn.tool_clock
-        await self._approve()
+        try:
+            await self._approve()
+        except BaseException:
+            if trio.current_effective_deadline() == -inf:  # interrupted: none begins
+                await fan_out(self.calls, self._caller(), deadline=-inf, remaining=0.0)
+            raise
         begun = trio.current_time()
         self._budget = clock.remaining(begun)
         if (log := turn.output.log) is not None:
