@@ -23,7 +23,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     ToolSpec,
 )
-from glyphoxa_trio.providers.offline.wire import respond
+from glyphoxa_trio.providers.offline.wire import CONFESSION, respond
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.secret import Secret
@@ -62,6 +62,7 @@ class StandIn:
     def _request(self, turn: ModelTurn) -> LLMRequest:
         messages = [
             Message(role="system", content=turn.instructions),
+            *_earlier(turn),
             Message(role="user", content=turn.user),
         ]
         if turn.outputs:
@@ -83,6 +84,21 @@ class StandIn:
             for listing in known
         ]
         return LLMRequest(messages=tuple(messages), tools=tuple(specs))
+
+
+def _earlier(turn: ModelTurn) -> list[Message]:
+    """Return what was said before, once the model has said that it is a stand-in.
+
+    Until then an answer could not be told from the result of a tool.
+    """
+    users = [at for at, x in enumerate(turn.lines) if x.role == "user"]
+    before = turn.lines[: users[-1]] if users else ()
+    if not any(CONFESSION in line.text for line in before):
+        return []
+    return [
+        Message(role="user" if x.role == "user" else "assistant", content=x.text)
+        for x in before
+    ]
 
 
 def _text(output: Any) -> str:

@@ -18,7 +18,7 @@ def test_each_vendors_protocol_can_be_tried_on_this_machine(name: str) -> None:
         "play",
         CONFIG / f"{name}.yaml",
         "--stand-in",
-        lines="roll 1d1+6 for me\nWhat does prone mean?\nthanks\n",
+        lines="roll 1d1+6 for me\nWhat does prone mean?\nthanks\nwho are you?\n",
     )
     assert (played.returncode, played.stderr) == (0, "")
     out = played.stdout
@@ -27,7 +27,7 @@ def test_each_vendors_protocol_can_be_tried_on_this_machine(name: str) -> None:
     assert "4 tools shown · dice.roll " in out
     assert "Bartok the Barkeep: 1d1+6 comes to 7." in out
     assert "Bartok the Barkeep: Prone: " in out
-    assert "stand-in for Bartok, " in out
+    assert out.count("I am the offline stand-in for Bartok, ") == 1
 
 
 def test_without_a_model_to_stand_in_for_it_says_so() -> None:

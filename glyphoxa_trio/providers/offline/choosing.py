@@ -129,6 +129,13 @@ _STATES: Final = re.compile(
 )
 
 
+# Where one request may end and another one begin.
+_CUT: Final = re.compile(
+    r"\band\b|\bthen\b|[;!?]+|\.\s|,\s(?=(?:what|how|where|who|why|when)\b)",
+    re.IGNORECASE,
+)
+
+
 @attrs.frozen(kw_only=True)
 class FittingTool:
     """A tool that fits an utterance, with its arguments.
@@ -249,7 +256,7 @@ def clauses(text: str, is_request: Any) -> list[str]:
     hidden = QUOTED.sub(hide, text)
     parts: list[str] = []
     rest, joint = 0, ""
-    for cut in [*re.finditer(r"\band\b|\bthen\b|[;!?]+|\.\s", hidden), None]:
+    for cut in [*_CUT.finditer(hidden), None]:
         end = hidden[cut.start() : cut.end()].strip() if cut else ""
         mark = end if end in ("?", "!") else ""
         part = show(hidden[rest : cut.start() if cut else None]).strip() + mark
@@ -258,6 +265,9 @@ def clauses(text: str, is_request: Any) -> list[str]:
         elif part.strip(" .!?,"):
             parts[-1] += f" {joint} {part}" if joint in ("and", "then") else f" {part}"
         rest, joint = cut.end() if cut else rest, end
+    # "Well, what is it?": a few words before a request are only its beginning.
+    if len(parts) > 1 and len(parts[0].split()) < 4 and not is_request(parts[0]):
+        del parts[0]
     return parts
 
 

@@ -20,7 +20,10 @@ _SUMMARY: Final = "get_session_summary"
 ORDER: Final = re.compile(
     r"(?:^|[,.!?;]\s*)(?:please,? |can you |could you )?"
     r"(?:remember|keep in mind|(?:do not|don't|never) forget)"
-    r"(?: this)?(?:: ?| that | my | i | we )(?P<fact>.+)",
+    r"(?: this)?(?:: ?| that | my | i | we )(?P<fact>.+)"
+    r"|^(?P<before>.{8,}?),? (?:and |but |please )*"
+    r"(?:keep|remember|(?:do not|don't|never) forget) (?:that|it|this)"
+    r"(?: in mind| for me)?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
 _WHO_SPOKE: Final = r"(?:i|we|you|he|she|they|[a-z'-]+)"
@@ -58,7 +61,8 @@ def recalled(
     if found := ORDER.search(text):
         if REMEMBER not in shown:
             return []
-        fact = " ".join(text[_start(found) :].split())
+        fact = found["before"] or text[_start(found) :]
+        fact = " ".join(fact.split())
         told = f"{speaker} said: {fact}" if speaker else fact
         return [(shown[REMEMBER], {"fact": told})]
     if not recalls(text):

@@ -28,7 +28,7 @@ whoami: \bwho am i\b|\bwhat(?:'s| is|s) my name\b|\bknow (?:my name|who i am|me)
   / You are {speaker}. / {speaker}, if I heard it rightly.
   / You have not told me your name yet. / That you have to tell me first.
 myname: \b(?:my name(?: is|'s)|(?:people )?call me|i am called) (?P<who>[a-z][\w'-]+)
-  ^(?:hi|hello|hey)?[,. ]*i(?:'m| am) (?P<who2>(?-i:[A-Z])[\w'-]+)\W*$
+  ^(?:hi|hey)?[,. ]*i(?:'m| am) (?P<who2>(?-i:[A-Z])[\w'-]+)(?:\W*$|,| from | the )
   = Well met, {who}. / {who}. A good name; I am {name}.
   / {who}, then. I shall call you that.
 name: \bwhat(?:'s| is|s) your (?:\w+ )?name\b|\byour name\b|^name\?$
@@ -47,7 +47,7 @@ help: \bwhat (?:can|could|should|may|do) (?:i|we) (?:ask|do|say|talk)\b|\bhelp m
   \bwhat can you (?:do|help|tell)
   \bhow (?:can|do) (?:you help|i (?:play|start|talk|use))
   ^(?:help|commands|options|menu)\W*$|\bwhat are (?:my|the) options\b
-  \bhow does (?:this|it) work\b
+  ^how does (?:this|it) work\W*$
   = Ask me, and I can {can}. / I can {can}. Or ask me who I am, and what I remember.
   / Ask me about {scope}. And I can {can}. / Ask me about {scope}, or about myself.
   / Ask me who I am, or tell me something to remember.
@@ -59,7 +59,7 @@ goodbye: ^(?:\w+,? ){0,2}(?:good ?bye|bye|farewell|see you|so long|good night)\b
 greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hail|greetings|well met|howdy|yo)\b[^?]{0,40}$
   ^good (?:morning|day|evening|afternoon)\b[^?]{0,40}$
   = Well met{you}. {greeting} / Hello{you}. I am {name}; what can I do for you?
-  / Good to see you{you}. {trait} / Greetings{you}. / Hello again{you}.
+  / Good to see you{you}. {trait} / Greetings{you}. / A good day to you{you}.
 insult: \b(?:idiot|stupid|fool|ugly|moron|dumb|liar|coward|useless|worthless)\b
   \b(?:(?:hate|damn|screw) you|shut up|scum|bastard|smell|stink|suck|boring|jerk)\b
   = I have been called worse{you}.
@@ -73,7 +73,7 @@ praise: \byou(?:'re| are) (?:\w+ ){0,2}(?:great|nice|kind|best|good|wise|brave)\
   / I do what I can. {trait}
 sorry: ^(?:i(?:'m| am) )?(?:so |very |really )?sorry\b|\bi apologi[sz]e\b|^my apologies
   = It is forgotten{you}. / No harm done. / Let us speak of something else.
-laugh: ^(?:ha(?:ha)*|he(?:he)+|lol|rofl|:\)|xd)\W*$
+laugh: ^(?:ha(?:ha)*|he(?:he)+|lol|rofl|:\)|xd)(?:\W|$)[^?]{0,25}$|\bgood one\W*$
   = I am glad that it amuses you. / Good. There is little enough laughter.
 yes: ^(?:yes|yeah|yep|aye|sure|of course|indeed|ok(?:ay)?|fine|agreed)\b[^?]{0,20}$
   = Good. Then go on{you}. / So be it. / Well then: what shall it be?
@@ -90,7 +90,8 @@ joke: \bjokes?\b|\bmake me laugh\b|\bsomething funny\b|\briddle\b
 story: \b(?:story|tale|legend|song|sing|poem)\b
   = The only tale I know well is my own. {trait} / It would begin like this: {trait}
   / Tales are for long evenings. Ask me about something, and I tell you what I know.
-trade: \bwhat (?:do|can|have) you (?:sell|got|have|offer|do|serve|make|teach|know)
+trade: \bwhat (?:do|can|have) you (?:sell|got|have|offer|do|serve|make|teach|know\W*$)
+  \bgot (?:any|some)|\b(?:any|some)thing to (?:drink|eat|buy|sell)\b
   \bdo you (?:sell|have|work|buy|serve)\b|\b(?:wares|goods)\b|\bfor a living\b
   \bwhat(?:'s| is) (?:for sale|on the menu|your (?:job|trade|work|profession|role))
   \bwhat is it you do\b
@@ -147,6 +148,8 @@ unknown: = Of {topic} I know nothing{you}. / {Topic}? I have heard nothing of th
   / I cannot tell you about {topic}. Ask me about {scope}.
   / {Topic}... no, that means nothing to me. {trait}
   / I wish I knew more about {topic} myself.
+mine: = I never gave it much thought{you}. / That I keep to myself{you}.
+  / Mine? Of that I do not speak to everyone. {trait}
 way: = The way to {topic}? I do not know it{you}.
   / I have never been to {topic}. Ask someone who travels.
   / I could not show you the way to {topic}. {trait}

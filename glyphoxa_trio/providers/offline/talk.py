@@ -68,6 +68,8 @@ class CharacterTalk:
             return self.answer("long")
         if said.is_question and (told := self.told(said.rest(frozenset()), whole=True)):
             return self.answer("told", told=f'"{told}"')
+        if said.asked and self._known(said.asked):
+            return self.about(said.asked, said)
         for kind, pattern in WORLDLY.items():
             if pattern.search(text):
                 return self.answer(kind)
@@ -90,7 +92,8 @@ class CharacterTalk:
             return self.answer("wish", topic=cut(with_article(topic, text)))
         if _STATES.match(text):
             return self.answer("heard")
-        if len(text.split()) < 3 and topic == text.strip(" .!?"):
+        words = text.strip(" .!?").split()
+        if len(words) < 5 and text.islower() and not _ENGLISH & {*words}:
             return self.answer("nonsense")
         return self.answer("order" if topic else "heard")
 
@@ -108,6 +111,8 @@ class CharacterTalk:
             r"\b(?:get|go|way|road|far)\b", said.text, re.IGNORECASE
         ):
             kind = "way"
+        if re.search(rf"\byour {re.escape(topic)}", said.text, re.IGNORECASE):
+            kind = "mine"
         return self.answer(kind, topic=with_article(topic, said.text))
 
     def told(self, topic: str, *, whole: bool = False) -> str:
@@ -125,10 +130,8 @@ class CharacterTalk:
             if line.is_question or line.is_polite or line.asked:
                 continue
             common = about & stems(line.text)
-            if (
-                (common == about and len(about) > 0)
-                or (common and not whole)
-                or (not about and not whole and len(line.text.split()) > 3)
+            if (common and len(common) * (1 if whole else 2) >= len(about)) or (
+                not about and not whole and len(line.text.split()) > 3
             ):
                 return cut(line.text.strip())
         return ""

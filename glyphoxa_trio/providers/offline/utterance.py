@@ -76,7 +76,8 @@ _ASKED: Final = tuple(
 \b(?:tell|teach|show) (?:me|us)(?: \w+){0,3}? (?:about|of|on) (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
-\b(?:way|road|path|route|directions?|far)(?: is it)? to (?P<topic>.+)
+\b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
+\b(?:what|where|who|how) (?P<topic>(?!is |are |d[oi]).+?) (?:is|are|means?|works?|does)$
 \b(?:what|how) (?:does|do|did|is) (?P<topic>.+?) (?:do|mean|works?|costs?|worth|made)\b
 \b(?:what|who|where)(?:'s|s| is| are| was| were) (?P<topic>.+)
 \bhow (?:\w+ ){1,3}?(?:is|are|does) (?P<topic>.+?)(?: cost| away| from here)?$
@@ -94,7 +95,7 @@ _ASKING_WORDS: Final = (
     "ask asks bit could explain find give gives hear know knows let look looks many"
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
-    " there thank thanks far get got go now then no not put"
+    " there thank thanks far get got go now then no not put talk talked speak spoken"
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # Words that say what is asked; a typing error in one of them is corrected.
@@ -102,6 +103,14 @@ _KEYWORDS: Final[tuple[str, ...]] = tuple(
     WORD.findall(
         "what does where when tell about know remember roll hello your name mean sell"
         " weather which please explain thanks initiative"
+    )
+)
+
+_SHORT: Final = dict(
+    re.findall(
+        r"(\w+)=([^,]+)",
+        "u=you,ur=your,r=are,pls=please,gimme=give me,whats=what's,wheres=where's"
+        ",whos=who's,hows=how's,wanna=want to,im=i'm,dont=don't,cant=can't",
     )
 )
 
@@ -126,7 +135,9 @@ class ParsedUtterance:
     @property
     def dice(self) -> str | None:
         """Dice notation without spaces: ``2d6+3``, also of dice in words."""
-        text = self._counted
+        text = re.sub(
+            r"\bpercentile\b", "100 sided", self._counted, flags=re.IGNORECASE
+        )
         if found := _DICE.search(text):
             closed = re.sub(r"\s", "", found[0]).lower().replace("%", "100")
             closed = f"1{closed}" if closed.startswith("d") else closed
@@ -305,7 +316,8 @@ def corrected(text: str) -> str:
         near = difflib.get_close_matches(word, _KEYWORDS, n=1, cutoff=0.85)
         return near[0] if near and near[0][0] == word[0] else word
 
-    return re.sub(r"(?<![\w.])[a-z]+(?![\w.])", correct, text)
+    text = re.sub(r"\b[a-z]+\b(?!')", lambda x: _SHORT.get(x[0], x[0]), text)
+    return re.sub(r"(?<![\w.'])[a-z]+(?![\w.'])", correct, text)
 
 
 def bare(topic: str) -> str:

@@ -36,7 +36,7 @@ from .recalling import ORDER, is_memory_order, recalled, recalls, topic_of
 from .report import report, sentence_of
 from .sayings import Wording
 from .talk import CharacterTalk
-from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, with_article
+from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, stems, with_article
 
 CONFESSION: Final = "not a language model."
 _MOST_HEARD: Final = 1000  # characters of an utterance
@@ -53,6 +53,7 @@ _REFERS: Final = re.compile(
     re.IGNORECASE,
 )
 
+_VERBS: Final = stems("cast buy see find use have learn take try go visit")
 _CallsFor = Callable[[ParsedUtterance], list[tuple[str, dict[str, Any]]]]
 
 
@@ -125,19 +126,27 @@ class _Answering:
 
     def _clauses(self) -> list[ParsedUtterance]:
         parts = [x for x in clauses(self.text, self._is_request) if x.strip(" ,.!?")]
-        return [self._said(part) for part in parts or [self.text]]
+        told = ["", *parts]
+        return [
+            self._said(x, before) for before, x in zip(told, parts, strict=False)
+        ] or [self._said(self.text)]
 
-    def _said(self, text: str) -> ParsedUtterance:
-        """Return a clause; "it" is what was spoken of before."""
+    def _said(self, text: str, before: str = "") -> ParsedUtterance:
+        """Return a clause; "it" is what was spoken of before, or in the last clause."""
         said = ParsedUtterance(text, self.speaker)
         of_time = re.search(r"\b(?:time|hour|day|date|late|cold|warm)\b", text)
-        if said.is_question and _REFERS.search(text) and not (said.asked or of_time):
-            for one in reversed(self.before):
-                if one.role == "user" and (topic := ParsedUtterance(one.content).asked):
-                    topic = with_article(topic, one.content)
-                    resolved = _REFERS.sub(rf"\g<before> {topic}", text, count=1)
-                    return ParsedUtterance(resolved, self.speaker)
+        if not (said.is_question and _REFERS.search(text)) or said.asked or of_time:
+            return said
+        if clause := before and ParsedUtterance(before).rest(_VERBS):
+            return self._referring(text, clause)
+        for one in reversed(self.before):
+            if one.role == "user" and (topic := ParsedUtterance(one.content).asked):
+                return self._referring(text, with_article(topic, one.content))
         return said
+
+    def _referring(self, text: str, topic: str) -> ParsedUtterance:
+        resolved = _REFERS.sub(lambda x: f"{x['before']} {topic}", text, count=1)
+        return ParsedUtterance(resolved, self.speaker)
 
     def _is_request(self, text: str) -> bool:
         said = self._said(text)
@@ -214,18 +223,13 @@ class _Answering:
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
-        spoken = [self.talk.social(said) for said in self._clauses()]
-        said = self._said(self.text)
-        results = report(told, said, self.talk.wording)
+        results = report(told, self._said(self.text), self.talk.wording)
         if not results:
-            spoken = [*self._confession(), *spoken]
-            if recalls(said.text):
-                results = [self._recalled(said)]
-            elif said.asked:
-                results = [self.talk.about(said.asked, said)]
-            else:
-                results = [self.talk.answer("forgotten")]
-        return [*[x for x in spoken if x][:2], *results]
+            asked = any(x.is_question or x.asked for x in self._clauses())
+            words = self._in_words() if asked else [self.talk.answer("forgotten")]
+            return [*self._confession(), *words]
+        spoken = (self.talk.social(said) for said in self._clauses())
+        return [*[x for x in spoken if x][:1], *results]
 
     def _news(self) -> list[str]:
         """Return sentences about the calls that ended since the last turn."""
