@@ -1,9 +1,9 @@
 """A scripted Gemini Live server: real WebSockets on loopback, and strict.
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.outputs:
             return Speak("Eleven. The lock gives way.", ms=800)
-        return CallTools([("roll", {"expression": "2d6+3"})])
+        return SpokenCallTools([("roll", {"expression": "2d6+3"})])
 
     async with open_gemini_server(script) as server:
         link = GeminiLive(model="gemini-3.8-live", base_url=server.base_url)

@@ -1,9 +1,9 @@
 """A scripted OpenAI Realtime server (GA): real WebSockets on loopback, and strict.
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.outputs:
             return Speak(f"You rolled {turn.outputs[-1].output}.", ms=800)
-        return CallTools([("roll", {"expression": "2d6+3"})])
+        return SpokenCallTools([("roll", {"expression": "2d6+3"})])
 
     async with open_realtime_server(script) as server:
         link = OpenAiRealtime(model="gpt-realtime-2", base_url=server.base_url)

@@ -780,8 +780,14 @@ async def test_an_interruption_ends_the_wait_for_an_approval(
         await wait_all_tasks_blocked()  # the approver runs beside the turn
         assert (trio.current_time(), waiting) == (2, ["cancelled"])
         await ask(table.npc)
-        # A call that never came to be is not in the history.
-        assert table.llm.told() == [("user", SLOWLY), ("user", "Hello")]
+        # A call that never ran has its outcome, which the model is told.
+        assert table.llm.told() == [
+            ("user", SLOWLY),
+            ("assistant", ""),
+            ("tool", '{"status":"cancelled","message":"interrupted"}'),
+            ("user", "Hello"),
+        ]
+        assert ran.began == []
 
 
 # Rounds with words and calls.
