@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Final, TypeVar
 
 from .outcome import Media, ToolResult
@@ -132,6 +133,8 @@ class _Copying:
             if not math.isfinite(number):
                 raise ValueError(f"{number} in the result is not JSON")
             return number
+        if issubclass(kind, Enum) and layer < MOST_LAYERS:
+            return self.copy(value._value_, layer + 1)  # as arguments are read
         for container in (dict, list, tuple):
             if issubclass(kind, container):
                 return self._inside(container, value, layer)
