@@ -137,7 +137,7 @@ class _Report:
         self._found |= {"npc_count": npcs, "tool_count": tools}
         self._found |= {"servers_ready": ready, "servers": servers}
         self._say(
-            f"{self.path}: {npcs} NPCs, {tools} tools,"
+            f"{self.path}: {_many(npcs, 'NPC')}, {_many(tools, 'tool')},"
             f" {ready} of {servers} servers ready"
         )
 
@@ -258,3 +258,7 @@ def _reach(report: _Report, runtime: Runtime) -> None:
     """Add how many of its tools each NPC can use, of those that are there."""
     for npc in runtime.npcs:
         report.reach(npc.name, runtime.usability(npc.name))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

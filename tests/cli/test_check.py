@@ -26,7 +26,7 @@ def test_a_good_configuration_is_said_to_be_good(tmp_path: Path) -> None:
     checked = run("check", path)
     assert re.fullmatch(
         r"Bo: can use 3 of 3 tools\n"
-        rf"{path}: 1 NPCs, \d+ tools, 1 of 1 servers ready\n",
+        rf"{path}: 1 NPC, \d+ tools, 1 of 1 servers ready\n",
         checked.stdout,
     )
     assert (checked.returncode, checked.stderr) == (0, "")
