@@ -180,11 +180,22 @@ def keys_of(word: str) -> Word:
     return tuple(keys)
 
 
+# Scripts without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
+_WITHOUT_SPACES: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text, without case and accents."""
+    """Return the words of a text, without case and accents.
+
+    Where a script has no spaces between words, each of its characters counts as one.
+    """
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in apart if not unicodedata.combining(c))
+        text = _WITHOUT_SPACES.sub(r" \g<0> ", text)
     words = _WORD.findall(text.casefold())
     if not _RUN_TOGETHER.keys().isdisjoint(words):
         return [part for word in words for part in _RUN_TOGETHER.get(word, (word,))]

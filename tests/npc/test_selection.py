@@ -143,6 +143,25 @@ def test_no_keywords_are_never_found() -> None:
     assert not finds(only(), "think carefully, what is the quest")
 
 
+@pytest.mark.parametrize(
+    ("phrase", "said", "unlike"),
+    [
+        ("记得", "你还记得我吗", "记不得了"),
+        ("覚えて", "私を覚えていますか", "覚悟はいいか"),
+        ("ドラゴン", "あのドラゴンの話をして", "ドラマの話をして"),
+        ("จำ", "คุณยังจำฉันได้ไหม", "สวัสดี"),
+        ("任务 ... 森林", "上次的任务是在森林里吗", "森林里的任务"),
+        ("quest", "那个quest怎么样", "那个request怎么样"),
+        ("기억", "기억 나요?", "기분 좋아요"),  # has borders of words
+    ],
+)
+def test_a_keyword_needs_no_borders_of_words_where_a_script_has_none(
+    phrase: str, said: str, unlike: str
+) -> None:
+    assert finds(only(phrase), said)
+    assert not finds(only(phrase), unlike)
+
+
 @pytest.mark.parametrize("phrase", ["", "  ", "?!", "..."])
 def test_a_keyword_without_a_word_is_refused(phrase: str) -> None:
     with pytest.raises(ValueError, match="needs a word"):
