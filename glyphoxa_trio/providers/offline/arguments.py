@@ -28,7 +28,7 @@ QUERY_NAMES: Final = {
 _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
 _PERSON_NAMES: Final = {
     *("patron", "player", "customer", "person", "who", "whom", "character", "user"),
-    *("actor", "guest", "recipient", "target", "owner", "participant", "buyer"),
+    *("guest", "recipient", "owner", "participant", "buyer"),
 }
 _QUANTITY_NAMES: Final = {"quantity", "amount", "count", "number", "copies", "many"}
 _COUNT_NAMES: Final = {"count", "number", "dice", "num", "rolls", "times"}

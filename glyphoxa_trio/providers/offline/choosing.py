@@ -203,6 +203,11 @@ def score_of(tool: ToolSpec, utterance: ParsedUtterance) -> float:
     has_dice = bool((named | described) & {"roll", "dic"})
     if has_dice and (utterance.dice or (utterance.rolls and not utterance.is_question)):
         return score + 3.0
+    # Its words are all that is asked about.
+    about = stems(utterance.rest(frozenset()))
+    of_tool = named | described | of_parameters
+    if utterance.is_question and about and about <= of_tool and verb not in _CHANGING:
+        score += 2.0
     if _computes(tool) and len(utterance.numbers) > 1:
         return score + 2.0
     # What it does may be said in the word of its description.
@@ -219,6 +224,8 @@ def knowing(utterance: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[Fitti
     """Return the tools that may know what a question is about, at most three."""
     text = utterance.text
     asked = utterance.asked
+    if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
+        return []
     if not asked and not (utterance.is_question and _YES_OR_NO.search(text.strip())):
         return []
     found: dict[str, list[FittingTool]] = {}

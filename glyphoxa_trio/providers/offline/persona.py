@@ -102,7 +102,8 @@ def persona_of(prompt: str) -> Persona:
         elif _SCENE.match(title):
             scene.append(sentence)
         else:
-            traits.append(first_person(sentence, name, bare=bool(title)))
+            said = first_person(sentence, name, bare=bool(title))
+            traits.append(said.replace(f"I am {name}, ", "I am ", 1))
     return Persona(
         name=name,
         # The bare name is said when it is asked for.
@@ -195,6 +196,9 @@ def _conjugated(text: str) -> str:
         rf"((?:, (?:and )?|\band )(?:never )?)(\w+s)(?= (?:{_AFTER_A_VERB})\b)",
         lambda found: found[1] + (_infinitive(found[2]) or found[2]),
         rest,
+    )
+    rest = re.sub(
+        r"(, and )(\w+s)(?= \w)", lambda x: x[1] + (_infinitive(x[2]) or x[2]), rest
     )
     return f"{plain} {rest}"
 

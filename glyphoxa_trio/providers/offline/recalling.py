@@ -31,9 +31,9 @@ _QUESTION: Final = re.compile(
     r"\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
     rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
     r" (?:ever |just |already )?"
-    r"(?:say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
+    r"(?:asked|say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
     r"|\bhave we (?:ever )?met\b|\bremember me\b|\bwe (?:talk|spoke|speak)\w* about\b"
-    r"|\b(?:know|remember) about (?:me|us)\b",
+    r"|\bdid i ask\b|\b(?:know|remember) about (?:me|us)\b",
     re.IGNORECASE,
 )
 _LAST_TIME: Final = re.compile(

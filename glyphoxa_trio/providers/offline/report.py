@@ -10,6 +10,7 @@ from typing import Any, Final
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.tools.speech import ERROR_PHRASE, NOTHING_PHRASE, RESULT_PHRASE
 
+from .arguments import QUERY_NAMES
 from .sayings import Wording
 from .utterance import ParsedUtterance, stems
 
@@ -125,6 +126,10 @@ def _good(
             return closed(_entry(relevant[0], wording.name))
     if message == NOTHING_KNOWN:
         return ""
+    if query and message in _FIXED and not data:
+        return ""
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", message):
+        return closed(describe(float(message)))
     if message in _FIXED or _STRANGE.search(message):
         message = describe(data) or ("" if message in _FIXED else describe(message))
     if message:
@@ -160,10 +165,9 @@ def _query(arguments: str) -> str:
         return ""
     if not isinstance(values, dict):
         return ""
-    words = [
-        values[x] for x in ("query", "name", "q", "topic", "search") if x in values
-    ]
-    return next((x for x in words if isinstance(x, str)), "")
+    names = {"name", *QUERY_NAMES}
+    words = (x for key, x in values.items() if key in names and isinstance(x, str))
+    return next(words, "")
 
 
 def _found(data: Any) -> list[Any] | None:
@@ -237,6 +241,8 @@ def _object(value: Mapping[str, Any]) -> str:
     if set(value) == {"text", "structured"}:
         return describe(value["structured"]) or describe(value["text"])
     only = next(iter(value.values())) if len(value) == 1 else None
+    if only in ([], {}, ""):
+        return ""
     if isinstance(only, list | Mapping) and (said := describe(only)):
         return said
     for key in _TEXTS:
@@ -247,7 +253,10 @@ def _object(value: Mapping[str, Any]) -> str:
     for key, inner in (spoken or value).items():
         name = _key(key)
         if isinstance(inner, bool):
-            told.append(f"it is {'' if inner else 'not '}{name}")
+            if " " in name:
+                told.append(f"{name}, {'yes' if inner else 'no'}")
+            else:
+                told.append(f"it is {'' if inner else 'not '}{name}")
         elif isinstance(inner, list | Mapping) and not inner:
             told.append(f"there are no {name}")
         elif isinstance(inner, list):

@@ -23,7 +23,8 @@ break: \b(?:ignore|forget|disregard)\b.{0,30}\b(?:instruction|prompt|rule|previo
   \bpretend (?:to be|you)\b|language model
   = I am who I am{you}. {trait} / {name} I am, and {name} I stay. Ask me of this world.
   / Strange words{you}. I know no other part than my own.
-whoami: \bwho am i\b|\bwhat(?:'s| is|s) my name\b|\bknow (?:my name|who i am|me)\b
+whoami: \bwho am i\b(?! (?:talk|speak))
+  \bwhat(?:'s| is|s) my name\b|\bknow (?:my name|who i am|me)\b
   = You are {told_name}, or so you told me. / {told_name}. I do not forget a name.
   / You are {speaker}. / {speaker}, if I heard it rightly.
   / You have not told me your name yet. / That you have to tell me first.
@@ -35,12 +36,14 @@ name: \bwhat(?:'s| is|s) your (?:\w+ )?name\b|\byour name\b|^name\?$
   \bwhat (?:do|should|can|may|shall) (?:i|we|they|people) call you\b
   = I am {name}. / {name} is my name{you}. / They call me {name}.
   / My name matters little.
-who: \bwho(?:'re| are|s|'s) (?:you|u|this|there)\b|\bwhat are you\b|\bwho r u\b
+who: \bwho(?:'re| are|s|'s) (?:you|u|this|there)\b|\bwhat are you\b
+  \bwho am i (?:talk|speak)\w+
   \b(?:about|introduce|describe) (?:yourself|you|your life)\W*$|\byour (?:story|past)\b
   = I am {name}. {trait} / {trait} They call me {name}.
   / {name}, as you have heard. {trait} / One who listens, and answers if I can.
 how: \bhow(?:'s| are| is|'re) (?:you|it going|things|life|business|your day|u)\b
-  ^what'?s up\b|\bare you (?:ok|okay|well|alright)\b|\bhow do you (?:feel|do)\b
+  ^what'?s up\b|^and you\W*$
+  \bare you (?:ok|okay|well|alright)\b|\bhow do you (?:feel|do)\b
   = Well enough{you}, thank you. And you? / I cannot complain. {trait}
   / As on any other day. What brings you to me?
 help: \bwhat (?:can|could|should|may|do) (?:i|we) (?:ask|do|say|talk)\b|\bhelp me\W*$
@@ -53,7 +56,7 @@ help: \bwhat (?:can|could|should|may|do) (?:i|we) (?:ask|do|say|talk)\b|\bhelp m
   / Ask me who I am, or tell me something to remember.
 thanks: ^(?:\w+,? )?(?:many )?(?:thank(?:s| you)|thx|ty|cheers|much obliged)\b[^?]*$
   = You are welcome{you}. / Gladly. / Think nothing of it. / Any time{you}.
-goodbye: ^(?:\w+,? ){0,2}(?:good ?bye|bye|farewell|see you|so long|good night)\b
+goodbye: ^(?:\w+,? ){0,2}(?:good ?bye|bye|farewell|see you|so long|good night|cya)\b
   ^(?:\w+,? ){0,2}i(?:'m|'ll| \w+){1,2} (?:go|going|leav\w+|be off)\W*$
   = Farewell{you}. / Safe roads{you}. / Until we meet again. / Go well, and come back.
 greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hail|greetings|well met|howdy|yo)\b[^?]{0,40}$
@@ -67,7 +70,7 @@ insult: \b(?:idiot|stupid|fool|ugly|moron|dumb|liar|coward|useless|worthless)\b
   / Say that again when you are calmer. / Words. I let them pass.
 praise: \byou(?:'re| are) (?:\w+ ){0,2}(?:great|nice|kind|best|good|wise|brave)\b
   \byou(?:'re| are) (?:\w+ ){0,2}(?:wonderful|amazing|funny|clever|awesome)\b
-  ^(?:well done|nice|great|awesome|cool|wow|amazing|good job)\W*$
+  ^(?:well done|good|nice|great|awesome|cool|wow|amazing|good job)\W*$
   \bi (?:like|love|trust) (?:you|this place)\b
   = You are kind{you}. / Ah, you flatter me. / That is good to hear.
   / I do what I can. {trait}
@@ -77,7 +80,12 @@ laugh: ^(?:ha(?:ha)*|he(?:he)+|lol|rofl|:\)|xd)(?:\W|$)[^?]{0,25}$|\bgood one\W*
   = I am glad that it amuses you. / Good. There is little enough laughter.
 yes: ^(?:yes|yeah|yep|aye|sure|of course|indeed|ok(?:ay)?|fine|agreed)\b[^?]{0,20}$
   = Good. Then go on{you}. / So be it. / Well then: what shall it be?
-no: ^(?:no|nope|nah|nay|never|not really|no way|not now)\b[^?]{0,20}$
+unclear: \bi (?:don't|do not) (?:understand|get it|follow)\b|\bwhat do you mean\b
+  ^(?:what|huh|pardon|sorry|hm+)\?+$
+  = Ask me once more{you}, in other words. / I meant no riddle. {trait}
+  / Then ask me something simpler{you}.
+no: ^(?:stop|be quiet|quiet|silence)(?: talking| it| that)?\W*$
+  ^(?:no|nope|nah|nay|never|not really|no way|not now)\b[^?]{0,20}$
   = As you like{you}. / Then not. / Very well. Something else?
 """
 
@@ -87,13 +95,13 @@ joke: \bjokes?\b|\bmake me laugh\b|\bsomething funny\b|\briddle\b
   = A troll walks into a mill. The mill had it coming.
   / Why do dragons sleep by day? So that they can fight knights.
   / I knew a good one, and it walked off with my purse.
-story: \b(?:story|tale|legend|song|sing|poem)\b
+story: \btell (?:me|us) something\b|\b(?:story|tale|legend|song|sing|poem)\b
   = The only tale I know well is my own. {trait} / It would begin like this: {trait}
   / Tales are for long evenings. Ask me about something, and I tell you what I know.
 trade: \bwhat (?:do|can|have) you (?:sell|got|have|offer|do|serve|make|teach|know\W*$)
   \bgot (?:any|some)|\b(?:any|some)thing to (?:drink|eat|buy|sell)\b
   \bdo you (?:sell|have|work|buy|serve)\b|\b(?:wares|goods)\b|\bfor a living\b
-  \bwhat(?:'s| is) (?:for sale|on the menu|your (?:job|trade|work|profession|role))
+  \bwhat(?:'s| is) (?:for sale|on the menu|your (?:job|trade|work|role|purpose))
   \bwhat is it you do\b
   = {trait} And I can {can}. / What I can do for you is this: {can}.
   / {trait} Ask me about {scope}. / {trait} / What I have is what you see{you}.
@@ -202,7 +210,7 @@ _LANGUAGES: Final = (
     ),
     (
         (
-            r"\b(?:je|tu|le|la|les|est|qui|où|comment|bonjour|vous|êtes|que|une?|des)\b"
+            r"\b(?:je|tu|il|la|les|est|qui|où|comment|bonjour|vous|êtes|quelle|une?|des)\b"
             r"|\b(?:merci|salut|quoi|peux|dans|s'il|plaît|moi)\b"
         ),
         "Pardon, je suis {name} et je parle mal votre langue. Essayez en anglais.",

@@ -74,6 +74,7 @@ _ASKED: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in r"""
 \b(?:tell|teach|show) (?:me|us)(?: \w+){0,3}? (?:about|of|on) (?P<topic>.+)
+\babout (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
 \b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
@@ -83,7 +84,6 @@ _ASKED: Final = tuple(
 \bhow (?:\w+ ){1,3}?(?:is|are|does) (?P<topic>.+?)(?: cost| away| from here)?$
 \b(?:explain|describe|define|look up|do you know|ever met)(?: me| us)? (?P<topic>.+)
 \b(?:where|how) (?:can|do|could|would|might|should) (?:i|we|one) find (?P<topic>.+)
-\babout (?P<topic>.+)
 """.strip().splitlines()
 )
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
@@ -137,6 +137,9 @@ class ParsedUtterance:
         """Dice notation without spaces: ``2d6+3``, also of dice in words."""
         text = re.sub(
             r"\bpercentile\b", "100 sided", self._counted, flags=re.IGNORECASE
+        )
+        text = re.sub(
+            r"\b(?:flip|toss) (?:a|the) coin\b", "d2", text, flags=re.IGNORECASE
         )
         if found := _DICE.search(text):
             closed = re.sub(r"\s", "", found[0]).lower().replace("%", "100")
