@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -128,6 +129,9 @@ class CallContext:
 Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]
 
 
+_GROUP: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
 @attrs.frozen(kw_only=True)
 class ToolDefinition:
     """The properties of a tool that are known before its first call.
@@ -217,6 +221,11 @@ class ToolDefinition:
             raise ValueError(f"{self.key}: a tool needs a name and a group")
         if "." in self.group:  # a.b + c and a + b.c would be one key
             raise ValueError(f"{self.key}: a group's name must not have a dot")
+        if not self.external and _GROUP.fullmatch(self.group) is None:
+            raise ValueError(
+                f"{self.key}: a group's name must be 1 to 64 letters, digits, _ or -,"
+                " because tools are written as group.tool"
+            )
         if not 0 <= self.cacheable < float("inf"):
             raise ValueError(f"{self.key}: cacheable must be 0 or more, and finite")
         if self.cacheable and not self.repeatable:

@@ -55,6 +55,12 @@ def test_a_duration_is_positive_and_finite(field: str, value: float) -> None:
         defined(**{field: value})
 
 
+@pytest.mark.parametrize("group", ["my tools!", "a*", "ä", "x" * 65, " dice", "a\n"])
+def test_a_group_that_no_grant_could_name_is_refused(group: str) -> None:
+    with pytest.raises(ValueError, match="letters, digits, _ or -"):
+        defined(group=group)
+
+
 @pytest.mark.parametrize("fields", [{"name": ""}, {"group": ""}])
 def test_a_tool_without_a_name_or_group_is_refused(fields: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="a name and a group"):

@@ -150,13 +150,20 @@ ANY_TEXT = st.text(st.characters(), min_size=1)  # lone surrogates included
 GROUPS = st.text(st.characters(exclude_characters="."), min_size=1)
 
 
-@given(GROUPS, ANY_TEXT, st.sampled_from(NamingStyle), st.booleans())
-@example("\ud800", "x" * 100, DOUBLE, True)
-@example("s", "\n", BARE, True)
+OWN_GROUPS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+
+
+@given(
+    st.tuples(GROUPS, st.just(True)) | st.tuples(OWN_GROUPS, st.just(False)),
+    ANY_TEXT,
+    st.sampled_from(NamingStyle),
+)
+@example(("\ud800", True), "x" * 100, DOUBLE)
+@example(("s", True), "\n", BARE)
 def test_every_exposed_name_is_legal(
-    group: str, name: str, style: NamingStyle, is_external: bool
+    group: tuple[str, bool], name: str, style: NamingStyle
 ) -> None:
-    tool = ToolDefinition(group=group, name=name, external=is_external)
+    tool = ToolDefinition(group=group[0], name=name, external=group[1])
     assert LEGAL.fullmatch(exposed_name(tool, style))
     assert exposed_name(tool, style) == exposed_name(tool, style)
 
