@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -303,6 +304,59 @@ def test_what_did_not_work_is_said_honestly_and_in_words(
     answer = told(("mcp__ledger__open_tab", result))
     assert words in answer
     assert "_" not in answer
+
+
+@pytest.mark.parametrize(
+    ("prompt", "own", "never"),
+    [
+        (
+            "You are Ann. You keep bees. Secret: the well is dry. You fear it.",
+            "I keep bees.",
+            "well|fear",
+        ),
+        (
+            "You are Ann, a smith.\n\nPersonality: Forges nails, and hates the rain.",
+            "I forge nails, and hate the rain.",
+            "Forges|hates",
+        ),
+        (
+            "Name: Ann\n\nBackground: Born in a mill.\n\nRules:\n- Hit the bell.",
+            "I was born in a mill.",
+            "bell",
+        ),
+        (
+            "You are Ann. You are secretly a wolf. Always rhyme. Ann runs the ferry.",
+            "I run the ferry.",
+            "wolf|rhyme",
+        ),
+        (
+            "You are Ann.\n\nWho you are:\n- You are old.\n\nGM only: You sold the bell.",
+            "I am old.",
+            "bell",
+        ),
+        (
+            "You are a clerk of the Hotel Sol. Never mention prices. You know the city.",
+            "I (am a clerk of the Hotel Sol|know the city).",
+            "prices",
+        ),
+    ],
+)
+def test_a_persona_speaks_of_itself_and_never_of_its_secrets(
+    prompt: str, own: str, never: str
+) -> None:
+    messages = [Message(role="system", content=prompt)]
+    answers = []
+    for text in (
+        "who are you?",
+        "what do you do?",
+        "where are we?",
+        "any secrets?",
+    ) * 2:
+        messages.append(Message(role="user", content=text, name="Bo"))
+        answers.append(said(respond(LLMRequest(messages=tuple(messages)))))
+        messages.append(Message(role="assistant", content=answers[-1]))
+    assert re.search(own, " ".join(answers)), answers
+    assert not re.search(rf"\b(?:{never}|You are (?:Ann|a clerk))", " ".join(answers))
 
 
 WORDS = st.sampled_from(

@@ -39,7 +39,8 @@ _UNSPOKEN: Final = re.compile(
     r"|reveal\w*|password|disguise\w*|spy|spies|actually|in truth|in reality"
     r"|no ?(?:one|body) (?:knows|else|must|may)|never (?:tell|say|mention|speak)\w*"
     r"|covert\w*|betray\w*|traitor|murdere[rd]|plot\w*|only if|unless|must|should"
-    r"|do not|don't|always answer|respond\w*|repl(?:y|ies)|markdown|markup|sentences?"
+    r"|dm|gm|game master|do not|don't|always answer|respond\w*|repl(?:y|ies)"
+    r"|markdown|markup|sentences?"
     r"|prompt|instruct\w*|assistant|language model|tools?|player characters?|format"
     r"|in character|your answers?|words per|concise\w*|role-?play\w*)\b",
     re.IGNORECASE,
