@@ -330,12 +330,12 @@ def test_what_did_not_work_is_said_honestly_and_in_words(
             "wolf|rhyme",
         ),
         (
-            "You are Ann.\n\nWho you are:\n- You are old.\n\nGM only: You sold the bell.",
+            "You are Ann.\n\nWho you are:\n- You are old.\n\nGM only: You rob bells.",
             "I am old.",
-            "bell",
+            "bells",
         ),
         (
-            "You are a clerk of the Hotel Sol. Never mention prices. You know the city.",
+            "You are a clerk of the Hotel Sol. Never name prices. You know the city.",
             "I (am a clerk of the Hotel Sol|know the city).",
             "prices",
         ),
