@@ -143,10 +143,12 @@ class NpcAgent(Agent):
                 tell(event)
                 match event:
                     case Sentence():
-                        yield answer.chunk(event)
+                        if (chunk := answer.chunk(event)) is not None:
+                            yield chunk
                     case Filler():
-                        yield answer.chunk(event)
-                        yield FlushSentinel()  # say it now: the rest takes a while
+                        if (chunk := answer.chunk(event)) is not None:
+                            yield chunk
+                            yield FlushSentinel()  # say it now: the rest takes a while
                     case Flush():  # it was not LiveKit, which would speak on
                         self._stop_speaking()
         finally:

@@ -18,6 +18,8 @@ from livekit.agents import ConversationItemAddedEvent, llm
 from glyphoxa_trio.aio import SceneTurn, Turn
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Filler, Sentence, TurnEvent
+from glyphoxa_trio.npc.markdown import SpokenForm
+from glyphoxa_trio.npc.reading_aloud import AnswerReader
 from glyphoxa_trio.npc.spoken_audio import USUAL
 
 AnyTurn: TypeAlias = Turn | SceneTurn
@@ -33,7 +35,10 @@ class AgentAnswer:
 
     turn: AnyTurn
     _tell: Callable[[TurnEvent], None]
-    _pieces: list[Sentence | Filler] = attrs.field(factory=list, init=False)
+    _reader: AnswerReader = attrs.field(factory=AnswerReader, init=False)
+    # What is spoken of the answer; of a filler nothing is remembered.
+    _pieces: list[tuple[SpokenForm, bool]] = attrs.field(factory=list, init=False)
+    spoken: bool = attrs.field(default=False, init=False)  # LiveKit got words of it
     _over: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     @property
@@ -41,10 +46,15 @@ class AgentAnswer:
         """The id that LiveKit's message of this answer has."""
         return f"{id(self):x}"
 
-    def chunk(self, piece: Sentence | Filler) -> llm.ChatChunk:
-        """Return the next piece as a model of LiveKit's would stream it."""
-        text = f" {piece.text}" if self._pieces else piece.text
-        self._pieces.append(piece)
+    def chunk(self, piece: Sentence | Filler) -> llm.ChatChunk | None:
+        """Return what is spoken of the next piece as a model of LiveKit's would stream
+        it; None for nothing."""
+        form = self._reader.read(piece)
+        self._pieces.append((form, isinstance(piece, Sentence)))
+        if not form.text:
+            return None
+        text = f" {form.text}" if self.spoken else form.text
+        self.spoken = True
         delta = llm.ChoiceDelta(role="assistant", content=text, extra={_KEY: self.key})
         return llm.ChatChunk(id=self.key, delta=delta)
 
@@ -54,11 +64,12 @@ class AgentAnswer:
         A filler is no part of the answer, although it was played.
         """
         left, heard = len(text.split()), list[str]()
-        for piece in self._pieces:
-            words = piece.text.split()
-            if isinstance(piece, Sentence):
-                heard += words[:left]
-            left = max(0, left - len(words))
+        for form, remembered in self._pieces:
+            if remembered:
+                heard.append(form.heard(left))
+            left -= len(form.text.split())
+            if left < 0:
+                break
         self.turn.heard(" ".join(heard), over=True)
         self.drop()
 
@@ -102,6 +113,8 @@ class AgentAnswers:
         """End the turn, if it has not ended, and keep it until it was played."""
         if answer.turn.done is None:
             answer.turn.interrupt("LiveKit interrupted the answer")
+        if not answer.spoken:
+            answer.played("")  # LiveKit has nothing to report
         task = asyncio.create_task(answer.settle())
         self._tasks.add(task)
 

@@ -46,6 +46,8 @@ from .events import (
     UsageReported,
 )
 from .hot_context import Moment, Provide
+from .markdown import SpokenForm
+from .reading_aloud import AnswerReader
 from .scene import (
     Addressed,
     NobodyAddressed,
@@ -64,6 +66,7 @@ from .voice import Voice
 
 __all__ = [
     "Addressed",
+    "AnswerReader",
     "ApprovalNeeded",
     "ApprovalRequest",
     "ApprovalSettled",
@@ -107,6 +110,7 @@ __all__ = [
     "Speech",
     "SpeechFailed",
     "Spent",
+    "SpokenForm",
     "TextDelta",
     "TierSelected",
     "Timings",

@@ -161,6 +161,12 @@ class SpokenForm:
         """Return the written words that the first ``count`` spoken words stand for."""
         return " ".join(self.written.split()[: self.written_words(count)])
 
+    def heard(self, count: int) -> str:
+        """Return what was heard of it if the first ``count`` spoken words were: all, if
+        these are all of them."""
+        whole = count >= len(self.text.split())
+        return self.written if whole else self.words(count)
+
 
 @attrs.define(eq=False)
 class MarkdownReader:

@@ -44,7 +44,7 @@ from .events import (
     TextDelta,
     TurnEvent,
 )
-from .markdown import MarkdownReader
+from .reading_aloud import AnswerReader
 from .spoken_audio import SpokenAudio
 
 # Seconds that a synthesizer may be silent within a sentence. A good synthesizer has
@@ -95,8 +95,7 @@ class Speaking:
     _waiting: deque[tuple[Sentence | Filler, str, int]] = attrs.field(
         factory=deque, init=False
     )
-    # of the round that is being written
-    _reader: MarkdownReader = attrs.field(factory=MarkdownReader, init=False)
+    _reader: AnswerReader = attrs.field(factory=AnswerReader, init=False)
     _places: Counter[int] = attrs.field(factory=Counter, init=False)  # by round
     _news: Signal = attrs.field(factory=Signal, init=False)
     _no_more: bool = attrs.field(default=False, init=False)
@@ -136,9 +135,7 @@ class Speaking:
         if isinstance(event, Sentence):
             place = self._places[event.round]
             self._places[event.round] += 1
-            if not place:
-                self._reader = MarkdownReader()
-            form = self._reader.read(event.text)
+            form = self._reader.read(event)
             self._aloud.begin(event.round, place, event.text, form)
             if voiced:  # if there is no audio of it, it counts as text does
                 self._aloud.end(event.round, place, failed=True)
@@ -146,7 +143,7 @@ class Speaking:
             self._waiting.append((event, form.text, place))
             self._news.set()
         elif isinstance(event, Filler):
-            self._waiting.append((event, MarkdownReader().read(event.text).text, 0))
+            self._waiting.append((event, self._reader.read(event).text, 0))
             self._news.set()
 
     def _drop_fillers(self) -> None:

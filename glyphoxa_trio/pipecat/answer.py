@@ -2,7 +2,8 @@
 
 A TTS service cuts text as it likes, often into words. Each frame of spoken text names
 the frame that it was made of, which is a sentence here. Its words are counted by their
-characters, because a service may split them, or leave out spaces.
+characters, because a service may split them, or leave out spaces. The service gets the
+spoken form of a sentence, and the NPC is told of the written one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.aio import SceneTurn, Turn
-from glyphoxa_trio.npc import Sentence
+from glyphoxa_trio.npc.markdown import SpokenForm
+from glyphoxa_trio.npc.reading_aloud import AnswerReader
 
 _REASON: Final = "the user interrupted"
 
@@ -36,8 +38,10 @@ class PipelineAnswer:
     failed: bool = attrs.field(default=False, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)
-    # The words of each sentence, by the frame that it was given in. Ids of frames grow.
-    _given: dict[int, list[str]] = attrs.field(factory=dict, init=False)
+    reader: AnswerReader = attrs.field(factory=AnswerReader, init=False)
+    # Each sentence by the frame that it was given in, and behind it those of which
+    # nothing is spoken. Ids of frames grow.
+    _given: dict[int, list[SpokenForm]] = attrs.field(factory=dict, init=False)
     _last: int | None = attrs.field(default=None, init=False)
     _frame: int = attrs.field(default=0, init=False)  # of which something was heard
     _characters: int = attrs.field(default=0, init=False)  # of it, without spaces
@@ -74,9 +78,13 @@ class PipelineAnswer:
             self.turn.interrupt(_REASON)
         self.end_hearing()
 
-    def give(self, sentence: Sentence, frame: int) -> None:
+    def give(self, sentence: SpokenForm, frame: int) -> None:
         """Keep the id of the frame that a sentence is in."""
-        self._given[frame] = sentence.text.split()
+        self._given[frame] = [sentence]
+
+    def pass_over(self, sentence: SpokenForm) -> None:
+        """Keep a sentence of which nothing is spoken: it has no frame."""
+        self._given.setdefault(next(reversed(self._given), 0), []).append(sentence)
 
     def give_last(self, frame: int) -> None:
         """Keep the id of the frame that follows all sentences."""
@@ -89,7 +97,8 @@ class PipelineAnswer:
         """
         if frame == self._last:
             # Of a sentence that was begun, all was heard, whatever the service told.
-            self._characters = len("".join(self._given.get(self._frame, ())))
+            begun = self._given.get(self._frame, ())
+            self._characters = sum(len("".join(x.text.split())) for x in begun)
             self.end_hearing()
         elif frame in self._given and frame >= self._frame:
             before = self._characters if frame == self._frame else 0
@@ -105,13 +114,24 @@ class PipelineAnswer:
         """Tell the NPC what was heard, if that is known here."""
         if self.turn is None or not self._reported:
             return
-        heard = [
-            y for x, words in self._given.items() if x < self._frame for y in words
-        ]
-        left = self._characters
-        for word in self._given.get(self._frame, ()):
-            left -= len(word)
-            if left < 0:
-                break
-            heard.append(word)
+        heard: list[str] = []
+        for frame, sentences in self._given.items():
+            if frame < self._frame:
+                heard += [x.written for x in sentences]
+            elif frame == self._frame:
+                heard += _heard_of(sentences, self._characters)
         self.turn.heard(" ".join(heard), over=self.heard_out.is_set())
+
+
+def _heard_of(sentences: list[SpokenForm], characters: int) -> list[str]:
+    """Return what was heard of sentences if so many spoken characters were."""
+    heard: list[str] = []
+    for sentence in sentences:
+        count = 0
+        for word in sentence.text.split():
+            characters -= len(word)
+            count += characters >= 0
+        heard.append(sentence.heard(count))
+        if characters < 0:
+            break
+    return heard

@@ -109,13 +109,18 @@ async def _speak(
     await _begin(to, answer)
     if answer.cut:
         return
+    form = answer.reader.read(event)
+    if not form.text:
+        if isinstance(event, Sentence):
+            answer.pass_over(form)
+        return
     # A TTS service says a sentence at once. Pieces of text would wait there for the
     # beginning of the next sentence.
-    frame = AggregatedTextFrame(event.text, TextType.SENTENCE)
+    frame = AggregatedTextFrame(form.text, TextType.SENTENCE)
     frame.metadata["npc"] = event.npc
     if isinstance(event, Sentence):
         await to.stop_ttfb_metrics()
-        answer.give(event, frame.id)
+        answer.give(form, frame.id)
     else:
         frame.append_to_context = False
     await to.push_frame(frame)

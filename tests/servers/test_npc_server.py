@@ -313,7 +313,7 @@ async def test_a_model_that_is_away_is_told_in_character(tmp_path: Path) -> None
 
 
 async def test_a_turn_that_takes_too_long_is_cut_and_answered(tmp_path: Path) -> None:
-    script: list[Reply] = [[SayText("Well, let me think. "), Hang()]]
+    script: list[Reply] = [[SayText("Well, let me think.\n"), Hang()]]
     async with modelled(tmp_path, script, "--answer-within", "2") as (asked, model):
         said = await call(asked, "say", npc="Bo", text="Hello!")
         assert (said["text"], said["end"]) == ("Well, let me think.", "interrupted")
@@ -323,7 +323,10 @@ async def test_a_turn_that_takes_too_long_is_cut_and_answered(tmp_path: Path) ->
 
 @pytest.mark.border
 async def test_a_call_that_is_cancelled_interrupts_the_turn(tmp_path: Path) -> None:
-    script: list[Reply] = [[SayText("Well, let me think. "), Hang()], [SayText("Yes?")]]
+    script: list[Reply] = [
+        [SayText("Well, let me think.\n"), Hang()],
+        [SayText("Yes?")],
+    ]
     async with (
         open_model_server(script, api_key=KEY) as model,
         client("stdio", written(tmp_path, model.base_url)) as asked,
@@ -409,7 +412,7 @@ async def test_a_conversation_survives_the_end_of_the_process(tmp_path: Path) ->
 async def test_it_ends_in_time_in_the_middle_of_a_turn(
     how: str, tmp_path: Path
 ) -> None:
-    script: list[Reply] = [[SayText("Well, let me think. "), Hang()]]
+    script: list[Reply] = [[SayText("Well, let me think.\n"), Hang()]]
     async with open_model_server(script, api_key=KEY) as model:
         # A server of the NPCs, which says who it is.
         pid = tmp_path / "pid"

@@ -33,7 +33,7 @@ SPEAK = Path(__file__).parent / "speak.mjs"
 def answer(request: LLMRequest) -> list[Any]:
     last = request.messages[-1].content
     said = f"You said {last}. "
-    return [said, HANG] if last == "hang" else [said, "So it is."]
+    return [f"{said}\n", HANG] if last == "hang" else [said, "So it is."]
 
 
 async def under(backend: str, work: Callable[[], Awaitable[None]]) -> None:

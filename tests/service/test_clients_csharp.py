@@ -137,7 +137,7 @@ async def ran(command: list[str], lines: int = 1) -> str:
 def answer(request: LLMRequest) -> list[Any]:
     last = request.messages[-1].content
     said = f"You said {last}. "
-    return [said, HANG] if last == "hang" else [said, "So it is."]
+    return [f"{said}\n", HANG] if last == "hang" else [said, "So it is."]
 
 
 async def test_a_program_speaks(speak: list[str], tmp_path: Path) -> None:

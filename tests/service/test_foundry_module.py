@@ -46,7 +46,7 @@ def answer(request: LLMRequest) -> list[Any]:
         case "evil":
             return [EVIL]
         case "hang":
-            return [f"You said {told.content}. ", HANG]
+            return [f"You said {told.content}.\n", HANG]
         case "slow":
             return ["One. ", *(0.02, "And more. ") * 200, HANG]
         case "me":

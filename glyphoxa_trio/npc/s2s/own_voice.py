@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
+from glyphoxa_trio.npc.markdown import MarkdownReader
 from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 
 from .realtime_conversation import RealtimeConversation
@@ -131,8 +132,9 @@ class OwnVoice:
             await trio.sleep(REST)
             if not self.live.capabilities.recites:
                 continue
-            for line in lines()[:LINES]:
-                if self.recordings.get(self._key(line)):
+            for written in lines()[:LINES]:
+                line = MarkdownReader().read(written).text  # as it will be asked for
+                if not line or self.recordings.get(self._key(line)):
                     continue
                 if not (self.live.connected and self.live.quiet and self.may_ask()):
                     break
