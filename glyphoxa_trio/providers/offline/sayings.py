@@ -37,7 +37,7 @@ name: \bwhat(?:'s| is|s) your (?:\w+ )?name\b|\byour name\b|^name\?$
   = I am {name}. / {name} is my name{you}. / They call me {name}.
   / My name matters little.
 who: \bwho(?:'re| are|s|'s) (?:you|u|this|there)\b|\bwhat are you\b
-  \bwho am i (?:talk|speak)\w+
+  \bwho am i (?:talk|speak)\w+|\bwho (?:might|may) you be\b
   \b(?:about|introduce|describe) (?:yourself|you|your life)\W*$|\byour (?:story|past)\b
   = I am {name}. {trait} / {trait} They call me {name}.
   / {name}, as you have heard. {trait} / One who listens, and answers if I can.
@@ -64,14 +64,14 @@ greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hail|greetings|well met|howdy|yo)\b[^?]{
   = Well met{you}. {greeting} / Hello{you}. I am {name}; what can I do for you?
   / Good to see you{you}. {trait} / Greetings{you}. / A good day to you{you}.
 insult: \b(?:idiot|stupid|fool|ugly|moron|dumb|liar|coward|useless|worthless)\b
-  \b(?:(?:hate|damn|screw) you|shut up|scum|bastard|smell|stink|suck|boring|jerk)\b
+  \b(?:(?:hate|damn|screw|fuck) you|shut up|scum|bastard|smell|stink|suck|boring|jerk)\b
   = I have been called worse{you}.
   / Mind your tongue. I am {name}, and no one's footstool.
   / Say that again when you are calmer. / Words. I let them pass.
 praise: \byou(?:'re| are) (?:\w+ ){0,2}(?:great|nice|kind|best|good|wise|brave)\b
   \byou(?:'re| are) (?:\w+ ){0,2}(?:wonderful|amazing|funny|clever|awesome)\b
   ^(?:well done|good|nice|great|awesome|cool|wow|amazing|good job)\W*$
-  \bi (?:like|love|trust) (?:you|this place)\b
+  ^i (?:\w+ )?(?:like|love|trust) (?:you|this place)\b
   = You are kind{you}. / Ah, you flatter me. / That is good to hear.
   / I do what I can. {trait}
 sorry: ^(?:i(?:'m| am) )?(?:so |very |really )?sorry\b|\bi apologi[sz]e\b|^my apologies

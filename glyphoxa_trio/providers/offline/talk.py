@@ -27,6 +27,7 @@ _WISH: Final = re.compile(
 _STATES: Final = re.compile(
     r"(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'", re.IGNORECASE
 )
+_ORDER: Final = re.compile(r"^(?:please )?remember(?: this| that)?:? ", re.IGNORECASE)
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
 
 
@@ -79,7 +80,7 @@ class CharacterTalk:
 
     def _anything(self, said: ParsedUtterance, text: str) -> str:
         if not re.search(r"[aeiouy]", text, re.IGNORECASE):
-            return self.answer("nonsense")
+            return self.answer("number" if re.search(r"\d", text) else "nonsense")
         if said.is_question:
             if re.search(r"\bwhy\b", text, re.IGNORECASE):
                 return self.answer("why")
@@ -133,7 +134,7 @@ class CharacterTalk:
             if (common and len(common) * (1 if whole else 2) >= len(about)) or (
                 not about and not whole and len(line.text.split()) > 3
             ):
-                return cut(line.text.strip())
+                return cut(_ORDER.sub("", line.text.strip()))
         return ""
 
     def _known(self, topic: str) -> str:

@@ -36,8 +36,8 @@ _SPOKEN_DICE: Final = re.compile(
 )
 _PLUS: Final = re.compile(r"(?:\+|\bplus|(?P<minus>-|\bminus)) ?(?P<much>\d+)\b")
 _CHECKS: Final = re.compile(
-    r"\b(?:roll(?:ing)?|throw|check|initiative|attack|save|saving throw|stealth"
-    r"|persuade|hit)\b",
+    r"\b(?:roll(?:ing)?|initiative|saving throws?|\w+ check)\b"
+    r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b",
     re.IGNORECASE,
 )
 _FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
@@ -88,7 +88,8 @@ _ASKED: Final = tuple(
 )
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
 _AFTER_TOPIC: Final = re.compile(
-    r",? (?:please|then|again|now|exactly|anyway|at all|from here|mean|for me)$",
+    r",? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
+    r"|at all|from here|mean|for me)$",
     re.IGNORECASE,
 )
 _ASKING_WORDS: Final = (

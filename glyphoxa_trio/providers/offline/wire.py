@@ -223,11 +223,18 @@ class _Answering:
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
-        results = report(told, self._said(self.text), self.talk.wording)
+        said = self._said(self.text)
+        results = report(told, said, self.talk.wording)
+        # Of what is the player's own, the player's own words know most.
+        asked = {call.name for one in told for call in one.calls}
+        fitting = {x.name for x in candidates(said, self._others())}
+        own = said.asked and re.search(rf"\bmy {re.escape(said.asked)}", said.text)
+        if own and not asked & fitting and (words := self.talk.told(said.asked)):
+            results = [self.talk.answer("told", told=f'"{words}"')]
         if not results:
-            asked = any(x.is_question or x.asked for x in self._clauses())
-            words = self._in_words() if asked else [self.talk.answer("forgotten")]
-            return [*self._confession(), *words]
+            is_asked = any(x.is_question or x.asked for x in self._clauses())
+            answers = self._in_words() if is_asked else [self.talk.answer("forgotten")]
+            return [*self._confession(), *answers]
         spoken = (self.talk.social(said) for said in self._clauses())
         return [*[x for x in spoken if x][:1], *results]
 
