@@ -16,6 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import trio
+
+from glyphoxa_trio.certificates import trusted
+
 pytest_plugins = ("tests.outcomes",)
 
 # What quick and border try is the same in every run, so that one of them fails only
@@ -100,6 +104,13 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # a worker has none
         config.pluginmanager.register(_Failures(terminal))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def certificates_are_read() -> None:
+    """A virtual clock does not wait for a thread: it would run to the next deadline
+    while the first test with a client has the machine's certificates read."""
+    trio.run(trusted)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import attrs
 
 from glyphoxa_trio.providers.llm import Message, Verbatim
 from glyphoxa_trio.providers.s2s import TranscriptLine
-from glyphoxa_trio.tools.arguments import InvalidArguments, load
+from glyphoxa_trio.tools.arguments import text_of
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
@@ -422,8 +422,4 @@ def _echo(call: ToolCall) -> ToolCall:
     Some model servers reject a whole request because of one malformed call in its
     history.
     """
-    try:
-        load(call.arguments)
-    except InvalidArguments:
-        return attrs.evolve(call, arguments="{}")
-    return call if call.arguments.strip() else attrs.evolve(call, arguments="{}")
+    return attrs.evolve(call, arguments=text_of(call.arguments))

@@ -19,6 +19,7 @@ from .endpoint import Endpoint
 from .line import Loading, RequestSlots
 from .llm import LLMEvent, LLMRequest, Message, Waiting
 from .remedies import Advice
+from .templates import Templates
 
 if TYPE_CHECKING:
     import httpx2
@@ -137,6 +138,22 @@ class AtEndpoint(ABC):
     @abstractmethod
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
         """Return the body of a round's request."""
+
+    def _templates(self, request: LLMRequest) -> Templates:
+        """Return the filter of template marks of one answer."""
+        names = frozenset(spec.name for spec in request.tools)
+        return Templates(names=names, found=self._template_mark)
+
+    def _template_mark(self, mark: str) -> None:
+        """Report, once, that the model's template is in its text."""
+        what = "marks of its template are in its text"
+        if what not in self.found.told:
+            self.found.told.add(what)
+            self.warn(
+                f"{self.label}: {what} ({mark.strip()[:40]}); they are not spoken, and"
+                " a call among them is run if its tool is shown (its server should"
+                " know which template the model has)"
+            )
 
     @abstractmethod
     def _assembler(self, request: LLMRequest) -> ResponseAssembler: ...

@@ -2,7 +2,8 @@
 
 A model's text is limited in bytes and in depth before it is read any further. Whatever
 JSON leaves open (duplicate keys, NaN, half of a surrogate pair) is refused here, so
-that no handler has to consider it.
+that no handler has to consider it. What is almost JSON is repaired if nothing is lost
+(`loose_arguments`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from glyphoxa_trio.errors import GlyphoxaError
+
+from .loose_arguments import almost_json
 
 # A file of a megabyte, with its quotes and line breaks escaped. Smaller limits are for
 # each tool to set.
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 32 * 1024
+_QUOTED: Final = 2_000  # characters of arguments that are quoted to the model
 _AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 _LARGEST_WHOLE: Final = 2.0**63
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -33,8 +38,48 @@ class InvalidArguments(GlyphoxaError):
 def load(text: str) -> dict[str, Any]:
     """Return the object in ``text``. Empty text is no arguments; 5.0 becomes 5.
 
+    A text that is almost JSON is read as what it means: in a fence, in quotes of its
+    own, with single quotes, with bare keys.
+
     Raises:
       InvalidArguments: the message says what is wrong, and where.
+    """
+    try:
+        return _strict(text)
+    except InvalidArguments as error:
+        # What is wrong is said of the text itself, not of a repair of it.
+        with suppress(ValueError, InvalidArguments):
+            return _strict(json.dumps(almost_json(text)))
+        raise error from None
+
+
+def text_of(arguments: str) -> str:
+    """Return a model's arguments as a JSON object that any server takes back.
+
+    They are unchanged if they are one, and repaired if they mean one. Otherwise the
+    object quotes them, so that the model sees what it wrote.
+    """
+    try:
+        _strict(arguments)
+    except InvalidArguments:
+        try:
+            return json.dumps(load(arguments))
+        except InvalidArguments:
+            return json.dumps({"invalid_arguments": cut(arguments, _QUOTED)})
+    return arguments if arguments.strip() else "{}"
+
+
+def as_object(arguments: str) -> dict[str, Any]:
+    """Return the object of `text_of`."""
+    value: dict[str, Any] = json.loads(text_of(arguments))
+    return value
+
+
+def _strict(text: str) -> dict[str, Any]:
+    """Return the object in a text that is JSON.
+
+    Raises:
+      InvalidArguments: if it is not, or is larger than a call may be.
     """
     if len(text) > MAX_BYTES or (
         not text.isascii() and len(text.encode(errors="surrogatepass")) > MAX_BYTES

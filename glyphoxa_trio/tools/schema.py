@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -18,6 +18,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 
 from .arguments import InvalidArguments, cut, load, shown
 from .looks import BUDGET
+from .loose_arguments import fitted
 from .validators import Compiled, as_text, compiled, values_in
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ class ArgumentSchema:
     def parse(self, text: str) -> dict[str, Any]:
         """Return the arguments in ``text``. Empty text is no arguments; 5.0 becomes 5.
 
+        A number as text is a number where the schema asks for one, and so on
+        (`loose_arguments.fitted`).
+
         Raises:
           InvalidArguments: with every problem and its place, up to five; of a large
             text only the first.
@@ -99,9 +103,12 @@ class ArgumentSchema:
         arguments = load(text)
         # There is at most one value per character.
         problem = problem_of(self.compiled(), arguments, most_values=1 + len(text))
-        if problem is not None:
+        if problem is None:
+            return arguments
+        repaired = fitted(arguments, self.parameters)
+        if repaired == arguments or problem_of(self.compiled(), repaired) is not None:
             raise InvalidArguments(problem)
-        return arguments
+        return cast("dict[str, Any]", repaired)
 
 
 def sound(schema: Any, *, foreign: bool) -> Compiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from typing import Any
@@ -385,7 +386,8 @@ async def test_broken_arguments_come_back_to_the_model(
         heard = await ask(table.npc)
     assert statuses(heard) == [("a", Status.INVALID_ARGUMENTS), ("a", Status.OK)]
     assistant, answer = table.llm.requests[1].messages[2:]
-    assert assistant.calls[0].arguments == "{}"
+    told = json.loads(assistant.calls[0].arguments)
+    assert told == {"invalid_arguments": '{"x": '}
     assert "not valid JSON" in answer.content
     assert len(ran.began) == 1
 

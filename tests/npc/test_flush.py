@@ -179,7 +179,7 @@ async def test_an_open_question_is_withdrawn_before_the_flush(
         await table.npc.interrupt()
     assert heard.turn is not None
     kinds = [type(event).__name__ for event in table.events.of(1)]
-    assert kinds[-3:] == ["ApprovalSettled", "Flush", "TurnDone"]
+    assert kinds[-4:] == ["ApprovalSettled", "ToolFinished", "Flush", "TurnDone"]
 
 
 async def test_nothing_comes_in_the_moment_of_the_interruption(

@@ -185,13 +185,14 @@ async def test_every_kind_of_answer_reaches_the_npc_as_words(transport: str) -> 
         assert none.status is Status.TOOL_ERROR
 
         # What it does not take is never sent, or refused in its own words.
-        wrong = await table.call("everything.echo", message=3)
+        wrong = await table.call("everything.echo", message={"a": 1})
         assert wrong.status is Status.INVALID_ARGUMENTS
         none = await table.call("everything.no-such-tool")
         assert none.status is Status.DENIED
         assert table.server("everything").restarts == 0
 
 
+@pytest.mark.alone
 @both
 async def test_a_long_operation_is_cut_left_or_finished(transport: str) -> None:
     # G2, N20, N28

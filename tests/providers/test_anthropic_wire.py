@@ -225,7 +225,7 @@ def test_calls_go_back_in_a_form_that_is_taken() -> None:
     answer = attrs.evolve(ANSWER, call_id="functions.roll:0")
     said = turns(HELLO, Message(role="assistant", calls=(odd,)), answer)
     assert said[1:] == [
-        ("assistant", ["no_such_tool_({})#call00000"]),
+        ("assistant", ['no_such_tool_({"invalid_arguments": "{\\"x\\": "})#call00000']),
         ("user", ["#call00000=7"]),
     ]
 

@@ -186,7 +186,8 @@ def test_what_a_model_said_oddly_goes_back_in_a_form_that_servers_take() -> None
     half = Message(role="assistant", content="\ud83d", calls=(odd,))
     body = request_body(LLMRequest(messages=(half,)), "m", options=RequestOptions())
     wire = json.loads(encoded(body))["messages"][1]["tool_calls"][0]["function"]
-    assert wire == {"name": "no_such_tool_", "arguments": "{}"}
+    told = json.dumps({"invalid_arguments": '{"a": '})
+    assert wire == {"name": "no_such_tool_", "arguments": told}
 
 
 # Streams as they should be

@@ -41,7 +41,10 @@ from glyphoxa_trio.providers.payloads import (
     string,
     well_formed,
 )
+from glyphoxa_trio.providers.template_calls import tool_named
+from glyphoxa_trio.providers.templates import Templates
 from glyphoxa_trio.providers.thoughts import Thoughts
+from glyphoxa_trio.tools.arguments import as_object
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .wire import THOUGHTS
@@ -94,12 +97,11 @@ class _Block:
             case "redacted_thinking":
                 return {"type": self.kind, "data": self.first.get("data")}
             case "tool_use" if call is not None:
-                whole = is_whole(call.arguments)
                 return {
                     "type": "tool_use",
                     "id": call.id,
                     "name": safe_name(call.name),
-                    "input": json.loads(call.arguments) if whole else {},
+                    "input": as_object(call.arguments),
                 }
         return None
 
@@ -109,9 +111,13 @@ class Assembler(answer.ResponseAssembler):
     """The builder of the events of one response of a Messages server.
 
     Args:
+      names: of the tools that the model was offered.
+      templates: removes the marks of its chat template, and finds the calls in them.
       lasting: True if the model wants its thoughts back in later turns as well.
     """
 
+    names: frozenset[str] = frozenset()
+    templates: Templates = attrs.field(factory=Templates)
     lasting: bool = False
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
     _thoughts: Thoughts = attrs.field(factory=Thoughts, init=False)
@@ -170,7 +176,7 @@ class Assembler(answer.ResponseAssembler):
 
     def _say(self, text: str) -> list[LLMEvent]:
         """Return the text that may be spoken, without thoughts."""
-        said = self._thoughts.feed(well_formed(text))
+        said = self.templates.feed(self._thoughts.feed(well_formed(text)))
         return [TextChunk(said)] if said else []
 
     def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
@@ -230,11 +236,11 @@ class Assembler(answer.ResponseAssembler):
     def _end(self) -> list[LLMEvent]:
         self._over = True
         reason = _ENDS.get(self._reason or "", FinishReason.STOP)
+        text = self.templates.feed(self._thoughts.end()) + self.templates.end()
         calls = {} if reason is FinishReason.FILTERED else self._calls(reason)
         if calls and reason is FinishReason.STOP:
             reason = FinishReason.TOOL_CALLS
         end = Finished(reason=reason, usage=self._usage, verbatim=self._verbatim(calls))
-        text = self._thoughts.end()
         words = [TextChunk(text)] if text else []
         return [*words, *map(CallReady, calls.values()), end]
 
@@ -257,7 +263,11 @@ class Assembler(answer.ResponseAssembler):
                 call_id = self.new_id()
             used.add(call_id)
             text = well_formed(arguments) if arguments.strip() else "{}"
+            name = tool_named(name, self.names) or name
             calls[index] = ToolCall(call_id, name, text)
+        for name, arguments in self.templates.besides([*calls.values()]):
+            index = max((*self._blocks, *calls), default=-1) + 1
+            calls[index] = ToolCall(self.new_id(), name, arguments)
         return calls
 
     def _verbatim(self, calls: Mapping[int, ToolCall]) -> Verbatim | None:

@@ -49,8 +49,10 @@ class Anthropic(AtEndpoint):
             request, self.model, options=self.options, writer=self.label
         )
 
-    def _assembler(self, _: LLMRequest) -> Assembler:
+    def _assembler(self, request: LLMRequest) -> Assembler:
         return Assembler(
+            names=frozenset(spec.name for spec in request.tools),
+            templates=self._templates(request),
             model=self.model,
             label=self.label,
             lasting=self.options.thoughts_back or wants_thoughts_later(self.model),

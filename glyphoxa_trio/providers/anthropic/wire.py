@@ -15,9 +15,10 @@ import attrs
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.opaque import OpaqueFields
-from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.payloads import safe_name
 from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.providers.shaping import Own, Part, Result, ShapedCall, Text, shape
+from glyphoxa_trio.tools.arguments import as_object
 
 DISPENSABLE: Final = frozenset({"temperature", "tool_choice"})
 """Fields that some models refuse, and that a request can do without."""
@@ -121,7 +122,7 @@ def _block(part: Part) -> Iterator[Block]:
                 "type": "tool_use",
                 "id": call.id,
                 "name": safe_name(call.name),
-                "input": json.loads(call.arguments) if is_whole(call.arguments) else {},
+                "input": as_object(call.arguments),
             }
         case Result(call, content):
             block = {"type": "tool_result", "tool_use_id": call.id}

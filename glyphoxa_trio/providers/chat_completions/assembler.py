@@ -15,8 +15,10 @@ does not know them by name, but goes by what it can distinguish:
   they are passed on, and `Finished` says why the answer ended.
 * Fields that nobody else understands, of the message and of its calls, go back to the
   model with the results (`providers.opaque`); they are attached to `Finished`.
+* Calls that the model wrote into its text, in a form of its template, come after the
+  others. One that says the same as another is that one.
 * If a call's name is not a tool's name, and a piece makes it the beginning of one, the
-  piece is part of the name.
+  piece is part of the name. Words that a template puts around a name are left out.
 * Ids are unique within a response. A missing id, and every repetition of one, becomes
   ``call_`` and 32 hex digits. The same id, index, name and arguments twice are one
   call.
@@ -58,6 +60,8 @@ from glyphoxa_trio.providers.payloads import (
     string,
     well_formed,
 )
+from glyphoxa_trio.providers.template_calls import tool_named
+from glyphoxa_trio.providers.templates import Templates
 from glyphoxa_trio.providers.thoughts import Thoughts
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -98,11 +102,13 @@ class Assembler(answer.ResponseAssembler):
 
     Args:
       thoughts: removes the model's thoughts from the text.
+      templates: removes the marks of its chat template, and finds the calls in them.
       names: of the tools that it was offered.
       lasting: True if the model wants its thoughts back in later turns as well.
     """
 
     thoughts: Thoughts = attrs.field(factory=Thoughts)
+    templates: Templates = attrs.field(factory=Templates)
     names: frozenset[str] = frozenset()
     lasting: bool = False
     _fields: Collected = attrs.field(factory=Collected, init=False)
@@ -167,7 +173,7 @@ class Assembler(answer.ResponseAssembler):
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
         if len(delta) > 1 or "content" not in delta or not text:
             self._keep(delta)
-        text = self.thoughts.feed(text)
+        text = self.templates.feed(self.thoughts.feed(text)) if text else ""
         return [TextChunk(text)] if text else []
 
     def _keep(self, delta: dict[str, Any]) -> None:
@@ -241,7 +247,8 @@ class Assembler(answer.ResponseAssembler):
         self._over = True
         reason = _CUT.get(self._reason or "", FinishReason.STOP)
         cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
-        text = self.thoughts.end(cut=cut)
+        text = self.templates.feed(self.thoughts.end(cut=cut))
+        text += self.templates.end(cut=cut)
         words = [TextChunk(text)] if text else []
         calls = self._calls(cut)
         if not cut:
@@ -249,9 +256,9 @@ class Assembler(answer.ResponseAssembler):
         end = Finished(reason=reason, usage=self._usage, verbatim=self._verbatim(calls))
         return [*words, *(CallReady(call) for call, _ in calls), end]
 
-    def _verbatim(self, calls: list[tuple[ToolCall, _Slot]]) -> Verbatim | None:
+    def _verbatim(self, calls: list[tuple[ToolCall, _Slot | None]]) -> Verbatim | None:
         """Return what the model wants back with its calls."""
-        of_calls = {call.id: slot.fields.value for call, slot in calls}
+        of_calls = {call.id: slot.fields.value for call, slot in calls if slot}
         fields = OpaqueFields(
             message=self._fields.value or {},
             parts=self._parts.value or (),
@@ -259,9 +266,9 @@ class Assembler(answer.ResponseAssembler):
         )
         return fields.verbatim(self.writer, lasting=self.lasting) if calls else None
 
-    def _calls(self, cut: bool) -> list[tuple[ToolCall, _Slot]]:
+    def _calls(self, cut: bool) -> list[tuple[ToolCall, _Slot | None]]:
         """Return the calls; of an answer that was cut, only complete ones."""
-        calls: list[tuple[ToolCall, _Slot]] = []
+        calls: list[tuple[ToolCall, _Slot | None]] = []
         used: set[str] = set()
         said: set[tuple[int | None, str, str, str]] = set()
         for slot in self._slots:
@@ -279,5 +286,8 @@ class Assembler(answer.ResponseAssembler):
             used.add(call_id)
             # Some servers send no arguments for an empty object.
             text = well_formed(arguments) if arguments.strip() else "{}"
-            calls.append((ToolCall(call_id, slot.name, text), slot))
+            name = tool_named(slot.name, self.names) or slot.name
+            calls.append((ToolCall(call_id, name, text), slot))
+        for name, arguments in self.templates.besides(call for call, _ in calls):
+            calls.append((ToolCall(self.new_id(), name, arguments), None))
         return calls

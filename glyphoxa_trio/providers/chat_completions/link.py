@@ -52,6 +52,7 @@ class ChatCompletions(AtEndpoint):
             lasting=self.options.thoughts_back or wants_thoughts_later(self.model),
             secret=self.api_key,
             names=frozenset(spec.name for spec in request.tools),
+            templates=self._templates(request),
             thoughts=Thoughts(
                 begins=begins, lone=self._it_thinks, none=self._it_does_not
             ),

@@ -16,9 +16,10 @@ import attrs
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.opaque import OpaqueFields, opaque_fields
-from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.payloads import safe_name
 from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
+from glyphoxa_trio.tools.arguments import text_of
 from glyphoxa_trio.tools.outcome import ToolCall
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
@@ -220,6 +221,6 @@ def _call(call: ToolCall, fields: Mapping[str, Any]) -> dict[str, Any]:
         "function": {
             **fields.get("function", {}),
             "name": safe_name(call.name),
-            "arguments": call.arguments if is_whole(call.arguments) else "{}",
+            "arguments": text_of(call.arguments),
         },
     }

@@ -1,0 +1,205 @@
+"""Tool calls that a model writes into its text, in the forms of chat templates. No I/O.
+
+A server is to parse them and does not always: its parser is off, is for another model,
+or gives up halfway. `calls_in` reads what stands between the marks of a template
+(`templates`), and knows the forms by their looks, not by the model's name.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+MOST_READ: Final = 256 * 1024  # characters of one block that are read as calls
+_PYTHON: Final = 16 * 1024  # characters that are parsed as Python
+
+_NAMES: Final = (
+    "name",
+    "tool_name",
+    "function_name",
+    "tool",
+    "function",
+    "recipient_name",
+)
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "tool_input", "input", "params")
+# Words before a tool's name: namespaces that templates put every tool into.
+_NAMESPACES: Final = frozenset(
+    {"functions", "function", "default", "api", "tools", "tool", "mcp", "namespace"}
+)
+_TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z", re.DOTALL)
+
+_DECODER: Final = json.JSONDecoder(strict=False)
+# A name, then its arguments as an object; between them marks of a template.
+_NAMED: Final = re.compile(
+    r"(?<![\w.:/-])(?P<name>[A-Za-z_][\w.:/-]{0,120})\s{0,9}"
+    r"(?:\[CALL_ID\][^\[{]{0,64})?"
+    r"(?:\[ARGS\]|<[|\uff5c][^<>]{0,40}[|\uff5c]>|\s|```(?:json)?){0,9}"
+    r"(?=\{)"
+)
+_VENDOR: Final = r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"
+_TAGS: Final = r"function|invoke|function_call|tool_call|tool_use"
+_TAGGED: Final = re.compile(
+    rf"<{_VENDOR}(?:function=|(?:{_TAGS})\s+name=)\s*[\"']?"
+    r"(?P<name>[^>\"'<]{1,200})[^>]{0,200}>(?P<body>.*?)"
+    rf"(?:</{_VENDOR}(?:{_TAGS})>|\Z)",
+    re.DOTALL,
+)
+_PARAMETER: Final = re.compile(
+    rf"<{_VENDOR}parameter(?:=|\s+name=)\s*[\"']?(?P<key>[^>\"'\s<]{{1,200}})"
+    rf"[^>]{{0,200}}>(?P<value>.*?)(?:</{_VENDOR}parameter>|(?=<{_VENDOR}parameter)|\Z)",
+    re.DOTALL,
+)
+_WRAPPING: Final = re.compile(r"</?(?:tool_?calls?|function_?calls?)>", re.IGNORECASE)
+_WORD: Final = re.compile(r"\s*(?P<name>[A-Za-z_][\w.:/-]*)")
+
+Call = tuple[str, str]
+"""The name of a tool and its arguments as JSON text, both as they were written."""
+
+
+def tool_named(written: str, names: Iterable[str]) -> str:
+    """Return which of ``names`` a model meant, "" if none or more than one.
+
+    Templates put their own words around a name: ``functions.roll``,
+    ``default_api:roll``, ``functions.roll:0``, ``roll<|channel|>commentary``.
+    """
+    known = frozenset(names)
+    if written in known:
+        return written
+    word = _key(_TAIL.sub("", written.strip().strip("\"'")))
+    found = [name for name in known if word and _key(name) == word]
+    return found[0] if len(found) == 1 else ""
+
+
+def _key(name: str) -> tuple[str, ...]:
+    """Return the words of a name without a namespace before it."""
+    words = [word for word in re.split(r"[\W_]+", name) if word]
+    while len(words) > 1 and words[0] in _NAMESPACES:
+        del words[0]
+    return tuple(words)
+
+
+def calls_in(text: str) -> list[Call]:
+    """Return the calls that stand in a block of a template, in order; [] for none."""
+    text = _WRAPPING.sub("\n", text).strip()
+    if len(text) > MOST_READ:
+        return []
+    for form in (_as_json, _as_tags, _as_keys, _as_names, _as_python):
+        if found := form(text):
+            return found
+    return []
+
+
+def _as_json(text: str) -> list[Call]:
+    """Read objects such as ``{"name": "roll", "arguments": {…}}``, or a list."""
+    text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text)
+    values: list[Any] = []
+    at = 0
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        values += value if isinstance(value, list) else [value]
+        at = end
+        while at < len(text) and text[at] in " \t\r\n,;":
+            at += 1
+    return [call for value in values for call in _of_object(value)]
+
+
+def _of_object(value: object) -> Iterator[Call]:
+    """Yield the call that an object describes, if it does."""
+    if not isinstance(value, Mapping):
+        return
+    for key in ("function", "function_call", "tool_call", "tool_calls"):
+        inner = value.get(key)
+        if isinstance(inner, Mapping | list):
+            for row in inner if isinstance(inner, list) else [inner]:
+                yield from _of_object(row)
+            return
+    name = next((x for key in _NAMES if isinstance(x := value.get(key), str)), "")
+    given = next((value[key] for key in _ARGUMENTS if key in value), None)
+    if name and (given is not None or len(value) == 1):
+        yield name, _json(given)
+
+
+def _as_tags(text: str) -> list[Call]:
+    """Read ``<function=roll>…</function>`` and ``<invoke name="roll">…</invoke>``."""
+    calls: list[Call] = []
+    for match in _TAGGED.finditer(text):
+        body = match["body"].strip()
+        rows = {x["key"]: _value(x["value"]) for x in _PARAMETER.finditer(body)}
+        written = body if body.startswith("{") else "{}"
+        calls.append((match["name"].strip(), json.dumps(rows) if rows else written))
+    return calls
+
+
+def _as_keys(text: str) -> list[Call]:
+    """Read a name and ``<arg_key>…</arg_key><arg_value>…</arg_value>``."""
+    head, *rows = text.split("<arg_key>")
+    found: dict[str, str] = {}
+    for row in rows:
+        key, _, rest = row.partition("</arg_key>")
+        value = rest.partition("<arg_value>")[2].partition("</arg_value>")[0]
+        found[key.strip()] = _value(value)
+    name = _WORD.match(head)
+    return [(name["name"], json.dumps(found))] if found and name else []
+
+
+def _as_names(text: str) -> list[Call]:
+    """Read names with an object after each: ``roll[ARGS]{…}``, ``roll:0<|…|>{…}``."""
+    calls: list[Call] = []
+    at = 0
+    while match := _NAMED.search(text, at):
+        try:
+            value, at = _DECODER.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            break
+        calls.append((match["name"], json.dumps(value)))
+    return calls
+
+
+def _as_python(text: str) -> list[Call]:
+    """Read ``roll(dice="2d6")``, alone, printed, or in a list."""
+    text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text)
+    if len(text) > _PYTHON or "(" not in text:
+        return []
+    try:
+        tree = ast.parse(text.strip())
+        return [
+            call
+            for line in tree.body
+            if isinstance(line, ast.Expr | ast.Assign)
+            for call in _of_expression(line.value)
+        ]
+    # Deeply nested text exhausts the parser.
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return []
+
+
+def _of_expression(node: ast.expr) -> Iterator[Call]:
+    """Yield the calls of an expression, whose arguments are constants with names."""
+    if isinstance(node, ast.List | ast.Tuple):
+        for inner in node.elts:
+            yield from _of_expression(inner)
+    elif isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        if name == "print":
+            for inner in node.args:
+                yield from _of_expression(inner)
+        elif not node.args:
+            rows = {x.arg: ast.literal_eval(x.value) for x in node.keywords if x.arg}
+            yield name, json.dumps(rows)
+
+
+def _value(text: str) -> str:
+    """Return the text of a parameter, without the line breaks around it."""
+    return text.removeprefix("\n").removesuffix("\n")
+
+
+def _json(given: object) -> str:
+    return (
+        given if isinstance(given, str) else json.dumps({} if given is None else given)
+    )
