@@ -22,7 +22,7 @@ def test_a_seer_opens_waits_aloud_and_answers() -> None:
     played = run("play", CASCADE, lines=f"{QUESTION}\n", env=SLOW)
     assert (played.returncode, played.stderr) == (0, "")
     *_, opener, filler, fan_out, answer = played.stdout.strip().splitlines()
-    assert opener == "Ysolde the Seer: Ysolde here."
+    assert opener == "Ysolde the Seer: One moment."
     assert filler.startswith("… Hush. I look at ")
     assert fan_out.startswith("· deep · 3 tools shown · oracle.vision ")
     assert answer.startswith("Ysolde the Seer: At ")
@@ -33,5 +33,5 @@ def test_a_seer_opens_waits_aloud_and_answers() -> None:
 def test_a_single_question_has_its_filler_beside_the_answer() -> None:
     asked = run("ask", CASCADE, "Ysolde", QUESTION, env=SLOW)
     assert asked.returncode == 0
-    assert asked.stdout.startswith("Ysolde here.\nAt ")
+    assert asked.stdout.startswith("One moment.\nAt ")
     assert asked.stderr.startswith("… Hush. I look at ")

@@ -47,7 +47,7 @@ _PLACES: Final = (
     ({"to", "destination", "dest", "end"}, ("to", "towards", "into", "reach", "find")),
     (
         {"place", "location", "city", "town", "where", "area", "region", "room"},
-        ("in", "at", "near", "around", "to", "of", "for", "from"),
+        ("in", "at", "near", "around", "of", "for", "from"),
     ),
 )
 _NEGATED: Final = re.compile(

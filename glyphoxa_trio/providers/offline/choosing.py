@@ -192,9 +192,11 @@ def score_of(tool: ToolSpec, utterance: ParsedUtterance) -> float:
         if through := ({word} | _meant(word)) & named:
             hit |= through
             score += 1.0 if through <= _COMMON else 3.0
+        elif word in server and _is_addressed(word, utterance.text):
+            score += 4.0 if _knows(tool) == "oracle" else 3.0
         elif word in server or {*meant_by(word)} & (named - _COMMON):
             score += 2.0
-        elif ({word} | _meant(word)) & described or word in of_parameters:
+        elif word in of_parameters or ({word} | _meant(word)) & described - _COMMON:
             of_description += 1.0
     score += min(3.0, of_description)
     for name, schema in _properties(tool).items():
@@ -276,6 +278,12 @@ def clauses(text: str, is_request: Any) -> list[str]:
     if len(parts) > 1 and len(parts[0].split()) < 4 and not is_request(parts[0]):
         del parts[0]
     return parts
+
+
+def _is_addressed(server: str, text: str) -> bool:
+    """Return True if a server is named as one that is asked: "ask the oracle"."""
+    asks = rf"\b(?:ask|consult|use|with|from) (?:the |your |our )?{re.escape(server)}"
+    return re.search(asks, text, re.IGNORECASE) is not None
 
 
 def _said(utterance: ParsedUtterance) -> frozenset[str]:
