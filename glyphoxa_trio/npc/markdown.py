@@ -48,9 +48,13 @@ _SIGN: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[ \t]*\d{1,9}[.)][ \t]+(?=[-+*>#]?[ \t]*\[[ xX]\][ \t])")
 _REFERENCE: Final = re.compile(r"[ \t]*\[[^\[\]^][^\[\]]*\]:[ \t]*\S+")
+_HEADING: Final = re.compile(r"(?:#+\s+)+")  # in marks of emphasis
 _CLOSING_SIGN: Final = re.compile(r"(?<=[ \t])#+[ \t]*$")
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*$")
 
+# Scripts without spaces, and emoji: an address ends in front of them.
+_NOT_IN_URLS: Final = f"\u2e80-\uffff{_EMOJI}{_LOOK}"
+_PICTURES: Final = re.compile(f"[{_EMOJI}{_LOOK}]")
 _ADDRESS: Final = r"[^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*"
 _TARGET: Final = rf"\((?:<[^<>]*>|{_ADDRESS})(?:[ \t]+[\"'(][^\"')]*[\"')])?[ \t]*\)"
 _MARK: Final = re.compile(
@@ -58,15 +62,17 @@ _MARK: Final = re.compile(
       (?P<comment><!--)
     | \\\((?P<maths>[^\\]*(?:\\[^()][^\\]*)*)\\\)
     | \\\[(?P<display>[^\\]*(?:\\[^\[\]][^\\]*)*)\\\]
-    | \$\$?(?P<prices>(?![\s$])[^$]*)(?<!\s)\$\$?(?!\d)
+    | \$\$?(?P<inline>(?![\s$]|[^$]*://)
+      (?=[^$]*[\\^_={{}}+*/<>]|[^\w$]*\w{{1,3}}[^\w$]*\$)[^$]*)
+      (?<!\s)\$\$?(?!\d)
     | \\(?P<escaped>[!-/:-@\[-`{{-~])
     | (?P<break>\\$)
     | (?P<fence>`{{3,}})[^`]*$
     | (?P<ticks>`+)(?:(?P<code>[^`]*)`+)?
     | !?\[(?P<label>[^\[\]]*)\](?P<target>{_TARGET}|\[[^\[\]]*\])
     | (?P<note>\[\^[^\[\]]*\])
-    | (?P<halflink>\]{_TARGET}|!?\[(?![^\[\]]*\]))
-    | <?(?P<url>(?<!\w)(?:(?:https?|ftp)://|www\.(?=\w))[^\s<>|`*\"\]]+)>?
+    | (?P<halflink>\](?:{_TARGET}|(?=\())|!?\[(?![^\[\]]*\]))
+    | <?(?P<url>(?:(?:https?|ftp)://|(?<![A-Za-z\d.])www\.(?=\w))[^\s<>|`*\"\]{_NOT_IN_URLS}]+)>?
     | <(?:mailto:)?(?P<mail>[\w.+-]+@[\w.-]+)>
     | <(?P<tag>/?[A-Za-z][\w-]*)(?:[\s/][^<>]*)?>
     | <(?:[!?:@\#][^<>]*|a:\w+:\d+)>
@@ -82,10 +88,12 @@ _MARK: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_HOST: Final = re.compile(r"(?:\w+://)?(?:[^/@\s]*@)?(?:www\.)?([^/:?#\s]*)")
+_HOST: Final = re.compile(r"(?:\w+://)?(?:[^/@\s]*@)?(?:www\.)?([\w.-]*)")
 _BEHIND_ADDRESS: Final = ".,;:!?'\"*_~)"  # part of the sentence, and not of it
 _APART: Final = frozenset(
-    re.findall(r"\S+", "br p div li tr td th hr ul ol h1 h2 h3 h4 h5 h6")
+    re.findall(
+        r"\S+", "br p div li tr td th hr ul ol dt dd details summary h1 h2 h3 h4 h5 h6"
+    )
 )
 _TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
 _OPENING: Final = '"“„«([¿¡'
@@ -94,7 +102,6 @@ _FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
 _NEXT_FACTOR: Final = re.compile(r"[ \t]?(?:[-(]?\d|\(|[^\W\d](?!\w))")
 _NO_MARKS: Final = {ord(mark): None for mark in "*`|"}
 _NO_LINES: Final = {ord(mark): None for mark in "_~"}
-_FORMULA: Final = re.compile(r"[\\^_={}+*/<>]|^\W*\w{1,3}\W*$")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.)")
 _FRACTION: Final = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _COMMANDS: Final = {
@@ -193,7 +200,8 @@ class MarkdownReader:
             if begin < 0:
                 return
         spoken.leave_out()
-        if _RULE.fullmatch(line, begin) or _REFERENCE.match(line, begin):
+        rule = _RULE.fullmatch(line, begin) and not _FENCE.match(line, begin)
+        if rule or _REFERENCE.match(line, begin):
             return
         if number := _NUMBER.match(line, begin):
             spoken.add(number[0], at + number.end())
@@ -225,15 +233,15 @@ class MarkdownReader:
     ) -> None:
         directions = stage_directions(line, begin)
         place = begin
-        for mark in _MARK.finditer(line, begin, end):
+        while mark := _MARK.search(line, place, end):
             start = mark.start()
-            if start < place:  # in a stage direction
-                continue
             spoken.add(line[place:start], at + start)
             place = mark.end()
             kind = mark.lastgroup
             if kind in ("stars", "lines") and start in directions:
                 place = directions[start]
+                if line[place : place + 1] == ")" and spoken.take_back("("):
+                    place += 1  # the brackets around it
                 spoken.leave_out()
             elif kind == "comment":
                 spoken.leave_out()
@@ -292,6 +300,8 @@ class _FormBuilder:
 
     def replace(self, text: str, written: int) -> None:
         """Add text in place of a mark that ends at this place when written."""
+        if not self._length or (text.isspace() and self._pieces[-1][-1].isspace()):
+            text = text.lstrip()
         if text:
             self._put(text, written)
             self._gap = text.isspace()
@@ -305,6 +315,17 @@ class _FormBuilder:
             last = self._pieces[-1][-1]
             self._put(" " if last in _TIGHT else ", ", written)
         self._gap = True
+
+    def take_back(self, mark: str) -> bool:
+        """Take back this mark if it is the last character; return True if it was."""
+        if not self._pieces or not self._pieces[-1].endswith(mark):
+            return False
+        self._pieces[-1] = self._pieces[-1].removesuffix(mark)
+        self._length -= len(mark)
+        self._trim()
+        if self._length:
+            self._put(" ", self._places[-1][1])
+        return True
 
     def leave_out(self) -> None:
         """Record that nothing is said for what stands here when written."""
@@ -328,10 +349,14 @@ class _FormBuilder:
 
     def form(self, written: str) -> SpokenForm:
         self._trim()
-        text = "".join(self._pieces).removesuffix(",")
+        text = "".join(self._pieces).removesuffix(",").rstrip()
+        places = tuple(self._places)
+        if sign := _HEADING.match(text):
+            text = text[sign.end() :]
+            places = tuple((max(0, at - sign.end()), there) for at, there in places)
         if not any(map(str.isalnum, text)):
             return SpokenForm("", written)
-        return SpokenForm(text, written, tuple(self._places))
+        return SpokenForm(text, written, places)
 
 
 def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
@@ -344,12 +369,14 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
         case "escaped":
             return _literal(mark["escaped"], mark, line)
         case "code":
-            return mark["code"].strip().translate(_NO_MARKS)
+            code = mark["code"]
+            return MarkdownReader().read(code).text if _SPECIAL.search(code) else code
         case "target":
             label, target = mark["label"], mark["target"]
             words = MarkdownReader().read(label).text if label else ""
-            host = _host(target[1:-1].strip("<>")) if target[0] == "(" else ""
-            return words or host
+            return words or (
+                "" if mark[0][0] == "!" else _host(target[1:-1].strip("<>"))
+            )
         case "url":
             url = mark["url"].rstrip(_BEHIND_ADDRESS)
             tail = mark["url"][len(url) :]
@@ -359,13 +386,16 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
         case "tag":
             return " " if mark["tag"].strip("/").lower() in _APART else ""
         case "entity":
-            return html.unescape(mark["entity"]).translate(_NO_MARKS)
-        case "prices" if not _FORMULA.search(mark["prices"]):
-            return mark[0]
-        case "maths" | "display" | "prices":
+            return (
+                html.unescape(mark["entity"]).replace("\xa0", " ").translate(_NO_MARKS)
+            )
+        case "maths" | "display" | "inline":
             return _formula(mark[kind])
         case "waves":
+            inside = line[mark.start() - 1 : mark.start()].isalnum()
             about = mark[0] == "~" and line[mark.end() : mark.end() + 1].isdigit()
+            if inside:
+                return ""
             return "~" if about else ""
         case "bright":
             start, end = mark.span()
@@ -382,12 +412,17 @@ def _literal(character: str, mark: re.Match[str], line: str) -> str:
         spaced = left[-1:].isspace(), right[:1].isspace()
         tight = left[-1:].isalpha() or right[:1].isalpha()
         multiplies = _FACTOR.search(left) and _NEXT_FACTOR.match(right)
-        here = multiplies and spaced[0] == spaced[1] and not tight
+        here = (
+            multiplies
+            and mark[0].strip("\\") == "*"
+            and spaced[0] == spaced[1]
+            and not tight
+        )
         return mark[0].strip("\\") if here else ""
     if character == "_":
         inside = left[-1:].isalnum() and right[:1].isalnum()
         return mark[0].strip("\\") if inside else ""
-    return "" if character in "`~|" else character
+    return "" if character in "`~|[]" else character
 
 
 def _formula(text: str) -> str:
@@ -395,11 +430,12 @@ def _formula(text: str) -> str:
     text = _FRACTION.sub(r"\1 / \2", text)
     text = _COMMAND.sub(lambda found: _COMMANDS.get(found[1], f"{found[1]} "), text)
     text = text.replace("^2", "²").replace("^3", "³").translate(_NO_SIGNS)
-    return " ".join(text.split())
+    return " ".join(_PICTURES.sub("", text.translate(_NO_MARKS)).split())
 
 
 _NO_SIGNS: Final = {ord(sign): None for sign in "{}`|$"} | {
     ord("_"): " ",
+    ord("~"): " ",
     ord("&"): " ",
 }
 
@@ -408,5 +444,7 @@ def _host(address: str) -> str:
     """Return the part of an address that people say."""
     if address.startswith("mailto:"):
         return address.removeprefix("mailto:").partition("?")[0]
+    if "://" not in address and not address.startswith("www."):
+        return ""  # a place at the same host
     found = _HOST.match(address)
     return found[1] if found and "." in found[1] else ""

@@ -7,7 +7,8 @@ direction, ``I *never* lie.`` has emphasis. A phrase in them is a stage directio
 * if it stands where a sentence begins and has a small letter: ``*sighs* fine``;
 * if it stands by itself, from the beginning of a sentence to the next one or to the
   end, and has several words or tells an act: ``*Bartok looks up.* You again?``;
-* if it tells an act, behind a pause or at the very end: ``Well, *shrugs* perhaps.``
+* if it tells an act, behind a pause, in brackets or at the very end: ``Well, *shrugs*
+  perhaps.``
 
 It is emphasis if it is exclaimed or asked (``*Never!*``), if it is a label
 (``*Note:*``) or in quotation marks, and in all other cases. An act is told by a word of
@@ -136,6 +137,10 @@ def _is_act(text: str, begin: int, start: int, end: int) -> bool:
         return False
     if phrase[0] in "([":
         return True
+    inner = text[start + 1] + text[end - 2]
+    outer = text[max(begin, start - 1) : start] + text[end : end + 1]
+    if not inner.strip("*_") or "*" in outer or "_" in outer:
+        return False  # marks in marks are emphasis
     if phrase[0] in _QUOTES or phrase[-1] in _NOT_SPOKEN_SO:
         return False
     before = (
@@ -145,7 +150,9 @@ def _is_act(text: str, begin: int, start: int, end: int) -> bool:
     paused = before.endswith(("...", "…"))
     act = _tells_an_act(phrase)
     if before and (paused or before[-1] not in _STOPS):
-        return act and (paused or before[-1] in _PAUSES or not after)
+        apart = paused or before[-1] in _PAUSES or not after
+        in_brackets = text[start - 1] == "(" and text[end : end + 1] == ")"
+        return act and (apart or in_brackets)
     if act or phrase[0].islower():
         return True
     if phrase[0] >= _WIDE:  # no capitals: a space or the end makes it stand alone

@@ -48,6 +48,7 @@ def spoken(*pieces: str) -> list[str]:
         # blocks
         ("### The **rules** ###", "The rules"),
         ("##Rules", "Rules"),
+        ("**## Rules**", "Rules"),
         ("> Who goes there?", "Who goes there?"),
         ("> > - deep", "deep"),
         ("- rope", "rope"),
@@ -71,6 +72,7 @@ def spoken(*pieces: str) -> list[str]:
         ("[https://inn.example/a](https://inn.example/a)", "inn.example"),
         ("Read https://www.example.com/a/b?x=1!", "Read example.com!"),
         ("Read <https://example.com/a>, friend.", "Read example.com, friend."),
+        ("看https://map.example/a吧。", "看map.example吧。"),
         ("(see www.example.org/x_y)", "(see example.org)"),
         ("Write to <bob@inn.example>.", "Write to bob@inn.example."),
         ("The well[^2] is dry.", "The well is dry."),
@@ -82,6 +84,11 @@ def spoken(*pieces: str) -> list[str]:
         ("A <!-- secret --> word", "A word"),
         (r"1\. Not \*a\* list, snake\_case", "1. Not a list, snake_case"),
         (r"So \(a \times b\) is $\frac{1}{2}$ of $x^2$", "So a × b is 1 / 2 of x²"),  # noqa: RUF001
+        ("![](dragon.png) Look.", "Look."),
+        ("H~2~O &nbsp;is ~5 gold.", "H2O is ~5 gold."),
+        ("<details><summary>Why</summary>So it is.</details>", "Why So it is."),
+        ("Two ``more `ticks` here``", "Two more ticks here"),
+        ("Pay $5 (see https://a.example/b_c) or 6$.", "Pay $5 (see a.example) or 6$."),
         # emoji
         ("Hello 😀!", "Hello!"),
         ("👨‍👩‍👧‍👦 A family 🇩🇪 of 👍🏽 four ❤️.", "A family of four."),
@@ -113,7 +120,7 @@ def test_markdown_is_not_spoken(written: str, said: str) -> None:
             "🎉🎉",
             "😀!",
         ),
-        *("```", "```python", "[1]: https://x.example", "**", "|", "<br>", "\\"),
+        *("~~~", "```", "```python", "[1]: https://x.example", "**", "|", "<br>", "\\"),
         *("*waves*", "_(sighs)_", "*Bartok looks up. He smiles.*", "> ---"),
     ],
 )
@@ -149,6 +156,7 @@ DIRECTIONS = [
         "*suspira* Vale.",
     ),
     *("*sorride* Certo.", "*wzdycha* Dobrze.", "*вздыхает* Ладно.", "*微笑* 你好。"),
+    *("(*whispers*) Come here.", "Come (*whispers*) here."),
     *("*nods* *smiles* Yes.", "*smiling* Sure.", "*clapping* Well done!"),
 ]
 EMPHASIS = [
@@ -157,6 +165,7 @@ EMPHASIS = [
     *("It is *very* dark, *really*.", "*Never.* Go away.", '*"Run!"* he cried.'),
     *("Das ist *wirklich* gut.", "C'est *très* bon.", "Es *muy* bueno.", "这*很*好。"),
     *("You *must*, and *will*, pay.", "Take *all* of it!", "**waves** are high"),
+    *("**_very_** strong", "*__very__* strong"),
     *("That *is* the one...", "Is it *you*?", "Well... *never* again."),
 ]
 
@@ -169,12 +178,13 @@ def test_a_stage_direction_is_not_spoken(written: str) -> None:
     for start, end in found.items():
         words = written[start:end].strip("*_()")
         assert words not in text
+        assert "(" not in text
 
 
 @pytest.mark.parametrize("written", EMPHASIS)
 def test_emphasis_is_spoken(written: str) -> None:
     assert stage_directions(written) == {}
-    plain = written.replace("*", "")
+    plain = written.replace("*", "").replace("_", "")
     assert MarkdownReader().read(written).text == plain
 
 
@@ -215,6 +225,10 @@ menu](https://inn.example/menu?x=1) or https://inn.example/rooms.
 ```python
 print("**never** spoken. Never!")
 ```
+
+~~~
+Not spoken either.
+~~~
 
 > Mind the step. <!-- a
 secret. -->Good night! 🌙
@@ -262,10 +276,24 @@ PIECES = st.sampled_from(
             "---",
             "https://a.example",
         ),
-        *("Go", "never", "the door", "5", "waves", ". ", "! ", ", ", " ", "\n", "?"),
+        *(
+            "(",
+            ")",
+            "Go",
+            "never",
+            "the door",
+            "5",
+            "waves",
+            ". ",
+            "! ",
+            ", ",
+            " ",
+            "\n",
+            "?",
+        ),
     ]
 )
-MARKS = re.compile(r"\*\*|~~|``|\|\||\]\(|!\[|^#+ |\|---|😀|❤|\ufe0f|://")
+MARKS = re.compile(r"\*\*|~~|``|\|\||^#+ |\|---|😀|❤|\ufe0f|://")
 
 
 @given(st.lists(PIECES, max_size=30), st.lists(st.integers(0, 99), max_size=8))
@@ -275,7 +303,9 @@ def test_whatever_is_written_no_sign_is_spoken(
     text = "".join(pieces)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     said = spoken(*(text[a:b] for a, b in pairwise(places)))
-    assert said == spoken(text) == spoken(*text)
+    words = [x.split() for x in said]  # how many spaces are between them may differ
+    assert words == [x.split() for x in spoken(text)]
+    assert words == [x.split() for x in spoken(*text)]
     for sentence in said:
         assert not MARKS.search(sentence)
         assert sentence == sentence.strip() != ""
@@ -315,6 +345,7 @@ def test_more_spoken_words_are_never_fewer_written_ones(pieces: list[str]) -> No
             "``` ",
             "$",
             "$a",
+            "$-",
             "\\(",
             "\\[a",
             "~",
