@@ -46,6 +46,12 @@ class FanOut(Generic[R]):
             return trio.current_time() >= self.deadline
         return self._scope.cancel_called
 
+    def move(self, deadline: float) -> None:
+        """Set another deadline, also while jobs run."""
+        self.deadline = deadline
+        if self._scope is not None:
+            self._scope.deadline = deadline
+
     async def run(self, jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R | Late]:
         """Run every job and return a result each, by the deadline at the latest.
 

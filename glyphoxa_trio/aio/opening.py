@@ -13,6 +13,7 @@ from glyphoxa_trio import runtime as native
 from glyphoxa_trio.actors import SupervisionEvent
 from glyphoxa_trio.config import Approve, Config
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.mcp.questions import Answers
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.npc import ApprovalRequest
 from glyphoxa_trio.providers.llm import LLM
@@ -41,6 +42,7 @@ def open_runtime(
     approver: Callable[[ApprovalRequest], Awaitable[bool]] | None = None,
     approvals: bool = False,
     approval_timeout: float = 30.0,
+    answers: Answers | None = None,
     approve_servers: bool | Approve = False,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
@@ -75,8 +77,8 @@ def open_runtime(
         the NPCs nor their time limits.
       tools: the embedder's own tools; wrap those that need asyncio in `aio.tool`.
       llm, synthesizer, recognizer, s2s: objects whose methods trio runs.
-      approver: an asyncio coroutine function. All ``on_...`` callbacks are called on
-        the loop; their exceptions go to its exception handler.
+      approver, answers: asyncio coroutine functions. All ``on_...`` callbacks are
+        called on the loop; their exceptions go to its exception handler.
       approve_servers: a function may be called in any thread.
       reload_on: in guest mode only.
 
@@ -112,6 +114,7 @@ def open_runtime(
             approver=None if approver is None else adapted.approver(approver),
             approvals=approvals,
             approval_timeout=approval_timeout,
+            answers=None if answers is None else adapted.answers(answers),
             approve_servers=approve_servers,
             wait_for_servers=wait_for_servers,
             watch=watch,

@@ -11,6 +11,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.mcp.questions import Answer, Answers, ServerQuestion
 from glyphoxa_trio.npc import ApprovalRequest, Approver, Moment, Provide
 from glyphoxa_trio.npc.hot_context import Lines
 from glyphoxa_trio.tools.definition import CallContext, Tool
@@ -73,6 +74,15 @@ def approver(ask: Callable[[ApprovalRequest], Awaitable[bool]]) -> Approver:
         return await HERE.get().run(ask, request)
 
     return approve
+
+
+def answers(ask: Answers) -> Answers:
+    """Return a function for questions of servers that runs on the asyncio loop."""
+
+    async def answer(question: ServerQuestion) -> Answer | None:
+        return await HERE.get().run(ask, question)
+
+    return answer
 
 
 def context(provide: Provide) -> Provide:

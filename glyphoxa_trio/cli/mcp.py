@@ -224,7 +224,8 @@ def try_server(
         typer.Option(
             "--json",
             help="One JSON object: server, ok, steps (step, ok, took_ms, text), tools,"
-            " warnings, and after a failure the server's last lines in stderr.",
+            " prompts, warnings, and after a failure the server's last lines in"
+            " stderr.",
         ),
     ] = False,
     _yes: Yes = False,

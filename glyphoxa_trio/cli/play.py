@@ -23,6 +23,7 @@ from glyphoxa_trio.memory.entries import SessionRow
 from glyphoxa_trio.npc.identity import DEFAULT
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
+from .answering import answer_question
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, memory_of, run
 from .consent import load_again
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from .editing import EditedLines
 
+_ANSWERING: Final = 120.0  # seconds for an answer to a question of a server
 _PIPED_WAIT: Final = 30.0  # a script wants all its tools; a person wants to begin
 
 
@@ -69,6 +71,7 @@ def play(
         if not config.npcs:
             screen.refuse("this configuration has no NPCs to talk to")
             return 1
+        ask = partial(answer_question, screen)
         kept = await KeptSession.read(session, config)
         table = PlayTable(screen, partial(kept.keep, screen.refuse))
         screen.edit(_edited(config, table, history=history))
@@ -96,6 +99,8 @@ def play(
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
                         collector="settle",
+                        answers=ask if interactive else None,
+                        approval_timeout=_ANSWERING,
                         memory=memory_of(config, path, session),
                         environment=world,
                         s2s=s2s,

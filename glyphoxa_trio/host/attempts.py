@@ -24,6 +24,7 @@ from glyphoxa_trio.tools.cache import CacheKey, ResultCache
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
+    Tool,
     ToolError,
     ToolUnavailable,
 )
@@ -35,6 +36,7 @@ from glyphoxa_trio.units import in_ms
 
 from .catalogue import CatalogueEntry
 from .elsewhere import AnswerElsewhere, CallSharer
+from .pauses import Pauses
 from .stalls import Stalls
 from .timing import Timing
 
@@ -186,6 +188,7 @@ class Attempts:
     _opened: Callable[[str], None] = lambda key: None
     _wrote_to: Callable[[str], None] = lambda group: None
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
+    pauses: Pauses = attrs.field(factory=Pauses, init=False)
     # By server; by server and session, where each session has its own connection.
     _lives: dict[str | tuple[str, Whose], Life] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
@@ -198,6 +201,10 @@ class Attempts:
 
     def __attrs_post_init__(self) -> None:
         self._tasks.when_lingering_stops(self._lingering_stopped)
+
+    def _timing(self, tool: Tool) -> Timing:
+        paused = partial(self.pauses.total, tool.definition.group)
+        return Timing(self._lag, self.stalls, tool, paused)
 
     def _lingering_stopped(self, key: object) -> None:
         listing = self._cut_writes.get(str(key))
@@ -286,7 +293,7 @@ class Attempts:
         Raises:
           ToolUnavailable: if the breaker or earlier lingering tasks forbid it.
         """
-        timing = Timing(self._lag, self.stalls, listing.tool)
+        timing = self._timing(listing.tool)
         now = timing.started
         whose = context.tenant, context.session
         life = self._life_of(listing, whose)
@@ -363,7 +370,7 @@ class Attempts:
             attempt.valid_for = answer.valid_for
             return answer.result
         tool = attempt.listing.tool
-        timing = Timing(self._lag, self.stalls, tool)
+        timing = self._timing(tool)
         attempt.begin_here(timing)
         context = context.telling(timing.sent)
         if tool.remote:
@@ -431,7 +438,7 @@ class Attempts:
         if self.stalls.refused(listing.key) is not None:
             raise ToolUnavailable("it holds the event loop")
         context = CallContext(call_id="probe", deadline=deadline)
-        timing = Timing(self._lag, self.stalls, listing.tool)
+        timing = self._timing(listing.tool)
         task = self.launch(listing, arguments, context, timing)
         task.add_waiter()
         try:

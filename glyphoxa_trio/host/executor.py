@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
@@ -54,6 +55,7 @@ from .call_spans import call_ended, call_span
 from .catalogue import Catalogue, CatalogueEntry
 from .hedged_call import HedgedCall
 from .hedging import Hedging, HedgingStatistics
+from .pauses import PausedWait
 from .search import SEARCHING, VisibleTools
 from .speculative_calls import SpeculativeCalls, may_go_ahead
 
@@ -105,6 +107,8 @@ class Caller:
       on_start: called with the index of a call that passed the gate and starts.
       on_outcome: called with the index and the outcome of every call, once each, also
         when the fan-out is interrupted.
+      on_paused: called once with the seconds for which a person was asked something by
+        a server meanwhile, if there were any.
       on_left: called with a call, and the key of its tool, when it goes on after an
         interruption or after its turn's time was up.
       on_late: called with the outcome of such a call. No callback may block.
@@ -127,6 +131,7 @@ class Caller:
     ahead: SpeculativeCalls | None = None
     on_start: Callable[[int, CatalogueEntry], None] | None = None
     on_outcome: Callable[[int, Outcome], None] | None = None
+    on_paused: Callable[[float], None] | None = None
     on_left: Callable[[ToolCall, str], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
 
@@ -326,31 +331,38 @@ class Executor:
                 tier=str(caller.tier),
                 budget=remaining,
             )
-        try:
-            await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
-            # All calls that wait for no other call are admitted here, in call order and
-            # in one step, with the time that was left when the round began.
-            for pending_call in pending_calls:
-                if (
-                    pending_call.index not in turns
-                    or not turns[pending_call.index].waits
-                ):
-                    begin(pending_call, remaining)
-            if len(pending_calls) == 1 and pending_calls[0].begun_as is not None:
-                # The usual case, one call: it only has to wait for its result.
-                (pending_call,) = pending_calls
-                end = await self._await_result(pending_call, fan, caller)
-                if end is not None:
-                    settle(pending_call, end)
-            else:
-                await fan.run(
-                    [partial(job, x, turns.get(x.index)) for x in pending_calls]
-                )
-        except BaseException:  # several jobs are cancelled as a group
-            for pending_call in pending_calls:
-                self._abandon(pending_call)
-            settle_rest(call_outcome.interrupted)
-            raise
+        groups = {
+            x.listing.definition.group for x in pending_calls if x.listing is not None
+        }
+        with self._attempts.pauses.waiting(groups, deadline, fan.move) as waiting:
+            try:
+                await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
+                # All calls that wait for no other call are admitted here, in call
+                # order and in one step, with the time that was left when the round
+                # began.
+                for pending_call in pending_calls:
+                    if (
+                        pending_call.index not in turns
+                        or not turns[pending_call.index].waits
+                    ):
+                        begin(pending_call, remaining)
+                if len(pending_calls) == 1 and pending_calls[0].begun_as is not None:
+                    # The usual case, one call: it only has to wait for its result.
+                    (pending_call,) = pending_calls
+                    end = await self._await_result(pending_call, fan, caller)
+                    if end is not None:
+                        settle(pending_call, end)
+                else:
+                    await fan.run(
+                        [partial(job, x, turns.get(x.index)) for x in pending_calls]
+                    )
+            except BaseException:  # several jobs are cancelled as a group
+                for pending_call in pending_calls:
+                    self._abandon(pending_call)
+                settle_rest(call_outcome.interrupted)
+                raise
+        if waiting.shift and caller.on_paused is not None:
+            caller.on_paused(waiting.shift)
         settle_rest(call_outcome.cut)
         return [end for end in outcomes if end is not None]
 
@@ -598,9 +610,12 @@ class Executor:
                 awaited_until = pending_call.begun
         # The sample of a tool that is left early: none, unless some time was up.
         early: SampleKind | None = None
+        paused = 0.0  # seconds for which a person was asked
         try:
             while True:
-                with trio.CancelScope(deadline=min(hedged.until, awaited_until)):
+                until = min(hedged.until, awaited_until) + paused
+                scope = trio.CancelScope(deadline=until)
+                with self._pausing(hedged, scope) as waiting, scope:
                     with pending_call.span.current():  # of a second attempt, too
                         result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
@@ -608,7 +623,8 @@ class Executor:
                     return call_outcome.to_outcome(
                         pending_call, result, now, shared=begun.shared
                     )
-                now = trio.current_time()
+                paused += waiting.shift
+                now = trio.current_time() - paused
                 if now < hedged.until and (fan.time_is_up or now >= awaited_until):
                     early = self._leave_behind(pending_call, True, hedged, caller)
                     if pending_call.pending:
@@ -628,6 +644,14 @@ class Executor:
         finally:
             if not pending_call.goes_on:
                 hedged.release(early)
+
+    def _pausing(
+        self, hedged: HedgedCall, scope: trio.CancelScope
+    ) -> AbstractContextManager[PausedWait]:
+        """Move the deadline of a wait while the call's server asks a person."""
+        group = hedged.first.listing.definition.group
+        move = partial(setattr, scope, "deadline")
+        return self._attempts.pauses.waiting((group,), scope.deadline, move)
 
     def _leave_behind(
         self,
@@ -674,6 +698,7 @@ class Executor:
     ) -> Outcome:
         end: Outcome | None = None
         early: SampleKind | None = None
+        paused = 0.0
         limit = _whose_limit(hedged, caller)
         hedged.start_no_second()
         if hedged.until == math.inf:
@@ -681,12 +706,14 @@ class Executor:
             hedged.bound(LONGEST_FLIGHT)
         try:
             while end is None:
-                with trio.CancelScope(deadline=hedged.until):
+                scope = trio.CancelScope(deadline=hedged.until + paused)
+                with self._pausing(hedged, scope) as waiting, scope:
                     result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
                     end = call_outcome.to_outcome(
                         pending_call, result, trio.current_time()
                     )
+                paused += waiting.shift
                 if end is None and not hedged.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.

@@ -20,7 +20,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Any
 
 import attrs
@@ -319,6 +324,15 @@ class ToolHost:
         return self._executor.candidates()
 
     # Calls.
+
+    def pause(self, group: str) -> AbstractContextManager[None]:
+        """Charge no call of a server for the time within the block, in which a person
+        is asked something by that server."""
+        return self._attempts.pauses.pause(group)
+
+    def is_calling(self, group: str) -> bool:
+        """Return whether a call of that server is waited for."""
+        return self._attempts.pauses.is_waited_for(group)
 
     async def execute(
         self,

@@ -3,7 +3,7 @@ time in which the event loop was late."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import attrs
@@ -24,16 +24,22 @@ _TOO_MUCH = 0.1
 class Timing:
     """The clock of one call. Times in seconds.
 
-    Time in which the call waits for a server that starts, for a thread, or for a permit
-    does not count as the tool's latency. Neither does time in which the event loop was
-    blocked, unless the tool's own code blocked it.
+    ``paused`` returns for how long questions of the tool's server were open so far.
+
+    Time in which the call waits for a server that starts, for a thread, for a permit,
+    or for a person whom its server asks does not count as the tool's latency. Neither
+    does time in which the event loop was blocked, unless the tool's own code blocked
+    it.
     """
 
     _lag: LoopLag
     _stalls: Stalls
     _tool: Tool
+    _paused: Callable[[], float] = lambda: 0.0
     started: float = attrs.field(init=False)
     _stalled_before: float = attrs.field(init=False)  # the loop's lag at the start
+    _paused_before: float = attrs.field(init=False)
+    _paused_sent: float = attrs.field(default=0.0, init=False)
     _sent: float | None = attrs.field(default=None, init=False)
     _stalled: float = attrs.field(default=0.0, init=False)  # its lag when sent
     _own: OwnTime[Any] | None = attrs.field(default=None, init=False)
@@ -41,6 +47,7 @@ class Timing:
 
     def __attrs_post_init__(self) -> None:
         self.started, self._stalled_before = self._lag.clock(), self._lag.total()
+        self._paused_before = self._paused()
 
     @property
     def was_sent(self) -> bool:
@@ -50,6 +57,7 @@ class Timing:
         """Note that the tool starts now. May be called in a thread, and again if the
         call is repeated."""
         self._sent, self._stalled = self._lag.clock(), self._lag.total()
+        self._paused_sent = self._paused()
 
     async def run(
         self, handler: Handler, arguments: Mapping[str, Any], context: CallContext
@@ -75,7 +83,8 @@ class Timing:
     def kept_waiting(self) -> float:
         """Return how long the loop was late since the call started, except by its own
         code."""
-        return self._excused(self._stalled_before)
+        paused = self._paused() - self._paused_before
+        return self._excused(self._stalled_before) + paused
 
     def _excused(self, before: float) -> float:
         own = 0.0 if self._own is None else self._own.seconds
@@ -85,7 +94,7 @@ class Timing:
         """Return the seconds that the tool took until now; None if never sent."""
         if self._sent is None:
             return None
-        excused = self._excused(self._stalled)
+        excused = self._excused(self._stalled) + self._paused() - self._paused_sent
         return max(0.0, self._lag.clock() - self._sent - excused)
 
     def had(self) -> float | None:

@@ -29,11 +29,13 @@ from .board import Board
 from .liveness import Liveness
 from .messages import AskServer, CallTool, ConnectionMessages, SendAttempt
 from .metadata import PREFIX, result_of
+from .questions import LONGEST_QUESTION
 from .status import ServerState
 from .transport import Busy, NeverSent, ServerSession
 
-# Seconds; the executor enforces the deadline, this only catches its faults.
-_BACKSTOP: Final = 1.0
+# Seconds; the executor enforces the deadline, this only catches its faults. A person
+# may be asked something meanwhile.
+_BACKSTOP: Final = 1.0 + LONGEST_QUESTION
 _SOON: Final = 0.05  # seconds; a shorter wait is not worth reporting
 
 

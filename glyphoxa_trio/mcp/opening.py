@@ -19,13 +19,18 @@ from glyphoxa_trio.quiet import quiet
 
 from .masking import Masking
 from .process import LastLines, running
+from .questions import Answers
 from .starts import starting
 from .transport import ConnectionFailed, ServerSession
 
 
 @asynccontextmanager
 async def open_session(
-    spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+    spec: ServerSpec,
+    *,
+    on_tools_changed: Callable[[], None],
+    stderr: LastLines,
+    answers: Answers | None = None,
 ) -> AsyncGenerator[ServerSession]:
     """Start or reach the server of ``spec``, and open a session with it.
 
@@ -34,6 +39,7 @@ async def open_session(
     Args:
       on_tools_changed: called when the list of tools should be read again.
       stderr: takes what a stdio server writes there.
+      answers: asks a person what the server wants to know; None refuses its questions.
 
     Raises:
       ConnectionFailed: for anything that went wrong while opening, within
@@ -63,6 +69,7 @@ async def open_session(
                 server=server,
                 start=start,
                 masking=masking,
+                answers=answers,
             )
         )
 

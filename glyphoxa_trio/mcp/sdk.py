@@ -53,6 +53,13 @@ from .malformed import MalformedAnswer, complained, fault_of, repaired, usable
 from .masking import Masked, Masking, masked
 from .metadata import REMEDY
 from .process import LastLines
+from .questions import (
+    LONGEST_QUESTION,
+    Answers,
+    QuestionRefused,
+    checked,
+    question_of,
+)
 from .starts import Start
 from .stdio import open_wire
 from .tracing import calling
@@ -93,6 +100,7 @@ async def open_session(
     server: trio.Process | None = None,
     start: Start | None = None,
     masking: Masking | None = None,
+    answers: Answers | None = None,
 ) -> AsyncGenerator[SdkSession]:
     """Open a session as `transport.open_session`; the ``server`` is already running.
 
@@ -100,12 +108,16 @@ async def open_session(
       server: the process of a stdio server.
       start: records what this start tells about the next one.
       masking: masks the secrets of the session.
+      answers: asks a person what the server wants to know; None refuses its questions.
     """
     hush_the_sdk()
     masking = Masking.of(spec) if masking is None else masking
     loss = SessionLost(clean=masking.text)
     condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
+    carried = spec
+    if answers is not None:  # a stream may be silent while a person thinks
+        carried = attrs.evolve(spec, timeout=spec.timeout + LONGEST_QUESTION)
 
     session: SdkSession | None = None
 
@@ -120,7 +132,9 @@ async def open_session(
     try:
         async with (
             readers(),
-            _dispatcher(spec, loss, stderr, server, condenser, masking) as dispatcher,
+            _dispatcher(
+                carried, loss, stderr, server, condenser, masking
+            ) as dispatcher,
             ClientSession(
                 dispatcher=(
                     sieve := ListFilter(
@@ -128,6 +142,9 @@ async def open_session(
                     )
                 ),
                 message_handler=on_message,
+                elicitation_callback=(
+                    None if answers is None else partial(_elicit, spec.name, answers)
+                ),
             ) as client,
             trio.open_nursery() as nursery,
         ):
@@ -490,6 +507,25 @@ class SdkSession:
         if problem and not answer.get("content"):
             raise OutputMismatch(f"{problem}; {REMEDY}")
         return answer
+
+
+async def _elicit(
+    server: str, answers: Answers, context: Any, params: types.ElicitRequestParams
+) -> types.ElicitResult | types.ErrorData:
+    """Ask a person what a server wants to know, and return the answer for the server.
+
+    A question that is not asked is refused in words.
+    """
+    try:
+        if not isinstance(params, types.ElicitRequestFormParams):
+            raise QuestionRefused("a person is not sent to an address: ask in a form")
+        schema = dict(params.requested_schema)
+        answer = await answers(question_of(server, params.message, schema))
+        if answer is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=checked(schema, answer))
+    except QuestionRefused as no:
+        return types.ErrorData(code=types.INVALID_REQUEST, message=str(no))
 
 
 def _refuse_questions(answer: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glyphoxa_trio.actors import SupervisionEvent
     from glyphoxa_trio.config import Approve, Config
     from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+    from glyphoxa_trio.mcp.questions import Answers
     from glyphoxa_trio.memory.contract import Memory
     from glyphoxa_trio.npc import Approver
     from glyphoxa_trio.providers.llm import LLM
@@ -70,6 +71,7 @@ async def open_runtime(
     approver: Approver | None = None,
     approvals: bool = False,
     approval_timeout: float = 30.0,
+    answers: Answers | None = None,
     approve_servers: bool | Approve = False,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
@@ -118,6 +120,11 @@ async def open_runtime(
         them with `Npc.approve`, beside the approver or in place of it.
       approval_timeout: seconds for an answer of either kind; they count on no tool's
         latency limit. After them the answer is no.
+      answers: asks a person what a server wants to know in the middle of a call, which
+        waits meanwhile; returns a value for each field of the `ServerQuestion`, or None
+        if the person declines. A question is open for ``approval_timeout`` at most.
+        None takes the ``answer`` method of the approver, if it has one; without that
+        servers are told that nobody can be asked.
       approve_servers: which servers of a ``.mcp.json`` may be started. False: only
         those that the configuration itself names. True: all. Or a function that is
         asked about each `SharedServer`; at a reload it is called in a thread.
@@ -170,6 +177,7 @@ async def open_runtime(
         approver=approver,
         approvals=approvals,
         approval_timeout=approval_timeout,
+        answers=answers,
         approve_servers=approve_servers,
         wait_for_servers=wait_for_servers,
         watch=watch,

@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -43,6 +43,7 @@ from glyphoxa_trio.mcp import (
     ToolCache,
     open_server_pool,
 )
+from glyphoxa_trio.mcp.questions import Answers
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
@@ -74,6 +75,7 @@ from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
+from .questions import ServerQuestions
 from .remembering import RuntimeMemory, open_remembering
 from .resources import open_lasting
 from .runtime import Runtime
@@ -100,6 +102,7 @@ class Wiring:
     approver: Approver | None
     approvals: bool
     approval_timeout: float
+    answers: Answers | None
     approve_servers: bool | Approve
     wait_for_servers: float
     watch: bool | Sequence[Path]
@@ -140,6 +143,7 @@ class Wiring:
                 approver=self.approver,
                 approvals=self.approvals,
                 approval_timeout=self.approval_timeout,
+                answers=self.answers or getattr(self.approver, "answer", None),
                 session_store=MemoryStore() if store is None else store,
                 memory=self.memory,
                 on_server_event=careful(self.on_server_event),
@@ -177,6 +181,7 @@ class _Opening:
     approver: Approver | None
     approvals: bool
     approval_timeout: float
+    answers: Answers | None
     session_store: SessionStore
     memory: Memory | Path | str | None
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
@@ -225,7 +230,7 @@ class _Opening:
         publisher = Publisher(
             host, background, config.calibration.at_start, warnings.add
         )
-        fleet = await self._fleet(publisher, remembered)
+        fleet = await self._fleet(publisher, remembered, host)
         if store is not None:
             store.follow(fleet.specs)  # with those that are added
             store.tell(warnings.add)
@@ -424,7 +429,13 @@ class _Opening:
         nursery: trio.Nursery = await holder.start(_nursery)
         return nursery
 
-    async def _fleet(self, publisher: Publisher, remembered: Path | None) -> ServerPool:
+    async def _fleet(
+        self, publisher: Publisher, remembered: Path | None, host: ToolHost
+    ) -> ServerPool:
+        open_session = self.environment.open_session
+        if self.answers is not None:
+            questions = ServerQuestions(self.answers, self.approval_timeout, host)
+            open_session = partial(cast("Any", open_session), answers=questions.ask)
         opening = open_server_pool(
             servers_of(self.source.current),
             publish=self.environment.hooks.publishing(publisher),
@@ -432,7 +443,7 @@ class _Opening:
             log=self.on_server_line,
             on_event=self.on_server_event,
             on_status=self.on_server_event,
-            open_session=self.environment.open_session,
+            open_session=open_session,
             rng=self.environment.rng,
             known=None if remembered is None else ToolCache(remembered / "catalogues"),
         )

@@ -140,7 +140,7 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
     "mcp list": (["--config", "PATH"], {"servers"}),
     "mcp test": (
         ["exits", "--config", "PATH"],
-        {"server", "ok", "steps", "tools", "warnings", "stderr"},
+        {"server", "ok", "steps", "tools", "prompts", "warnings", "stderr"},
     ),
 }
 

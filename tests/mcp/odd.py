@@ -29,6 +29,7 @@ from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.mcp import sdk as sessions
 from glyphoxa_trio.mcp.condensing import Condenser
 from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.questions import Answers
 from glyphoxa_trio.mcp.transport import ServerSession, SessionLost
 from glyphoxa_trio.mcp.wire import PipeDispatcher
 from glyphoxa_trio.runtime.environment import Environment
@@ -190,13 +191,18 @@ async def odd_table(
 
     @asynccontextmanager
     async def opened(
-        spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+        spec: ServerSpec,
+        *,
+        on_tools_changed: Callable[[], None],
+        stderr: LastLines,
+        answers: Answers | None = None,
     ) -> AsyncGenerator[ServerSession]:
         async with sessions.open_session(
             spec,
             on_tools_changed=on_tools_changed,
             stderr=stderr,
             server=cast("Any", NoProcess()),
+            answers=answers,
         ) as session:
             yield session
 

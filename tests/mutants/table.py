@@ -53,8 +53,8 @@ MUTANTS: Final = (
     Mutant(
         "a lone call is not cut at its turn's end",
         "host/executor.py",
-        "deadline=min(hedged.until, awaited_until)",
-        "deadline=hedged.until",
+        "until = min(hedged.until, awaited_until) + paused",
+        "until = hedged.until + paused",
         Promise.ON_TIME,
     ),
     Mutant(
@@ -261,10 +261,8 @@ MUTANTS: Final = (
     Mutant(
         "a tool's own limit is not kept",
         "host/executor.py",
-        "            while True:\n"
-        "                with trio.CancelScope(deadline=min(hedged.until, ",
-        "            while True:\n"
-        "                with trio.CancelScope(deadline=min(hedged.until + 0.125, ",
+        "until = min(hedged.until, ",
+        "until = min(hedged.until + 0.125, ",
         Promise.LIMITS,
     ),
     Mutant(

@@ -154,6 +154,7 @@ class ToolRound:
             ahead=None if speculation is None else speculation.ahead,
             on_start=self._started,
             on_outcome=self._finished,
+            on_paused=turn.tool_clock.forgive,
             on_left=turn.memory.leave,
             on_late=turn.keep_late,
         )

@@ -1,0 +1,62 @@
+"""The way of a server's question to a person, and back: outside of every tool's time.
+
+A question is only asked while a call of its server is waited for, one at a time, and
+stays open for a limited time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.mcp.questions import (
+    LONGEST_QUESTION,
+    Answer,
+    Answers,
+    QuestionRefused,
+    ServerQuestion,
+)
+from glyphoxa_trio.units import in_ms
+
+_NOBODY_CALLED: Final = "nobody is asked anything while no tool of this server is used"
+
+
+@attrs.define(eq=False)
+class ServerQuestions:
+    """Asks the embedder's person what servers want to know.
+
+    Args:
+      answers: the embedder's code, which asks.
+      patience: seconds for which a question stays open.
+      host: its calls wait meanwhile.
+    """
+
+    _answers: Answers
+    _patience: float
+    _host: ToolHost
+    _one_at_a_time: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    async def ask(self, question: ServerQuestion) -> Answer | None:
+        """Return the person's answer; None if they decline.
+
+        Raises:
+          QuestionRefused: no call waits for the answer, or nobody gives one in time.
+        """
+        host = self._host
+        if not host.is_calling(question.server):
+            raise QuestionRefused(_NOBODY_CALLED)
+        with host.pause(question.server):
+            async with self._one_at_a_time:
+                patience = min(self._patience, LONGEST_QUESTION)
+                with trio.move_on_after(patience):
+                    try:
+                        return await self._answers(question)
+                    except Exception as error:  # border: the embedder's code
+                        kind = type(error).__name__
+                        text = f"the person could not be asked: {kind}"
+                        raise QuestionRefused(text) from error
+                raise QuestionRefused(f"nobody answered within {in_ms(patience)}")

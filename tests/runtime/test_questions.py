@@ -1,0 +1,198 @@
+"""Questions of servers to a person: asked outside of the tool clock, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import trio
+from trio.testing import MockClock
+
+from glyphoxa_trio import Config, Outcome, Tier, open_runtime
+from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
+from glyphoxa_trio.host import Caller
+from glyphoxa_trio.mcp.questions import Answer, ServerQuestion
+from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.outcome import Status, ToolCall
+
+from ..mcp.odd import OddServer, OddTable, odd_table, tool
+from ..mcp.support import SERVERS
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+        "amount": {"type": "integer", "default": 1},
+    },
+    "required": ["colour"],
+}
+LIST = {"tools/list": {"tools": [tool(), tool("other")]}}
+
+
+def asking(schema: Any = FORM, message: str = "Which colour?", **more: Any) -> Any:
+    """A call that asks, and says what it was answered."""
+
+    async def call(params: Any, server: OddServer) -> dict[str, Any]:
+        form = {"message": message, "requestedSchema": schema, **more}
+        answer = await server.ask("elicitation/create", form)
+        said = answer.get("error", {}).get("message") or str(answer.get("result"))
+        return {"content": [{"type": "text", "text": said}]}
+
+    return {**LIST, "tools/call": call}
+
+
+def person(answer: Answer | None, *, after: float = 0.0, seen: Any = None) -> Any:
+    async def answers(question: ServerQuestion) -> Answer | None:
+        if seen is not None:
+            seen.append(question)
+        await trio.sleep(after)
+        return answer
+
+    return {"runtime_options": {"answers": answers, "approval_timeout": 60.0}}
+
+
+async def called(table: OddTable) -> Outcome:
+    return await table.runtime.host.execute("odd.ask", tier=Tier.FAST)
+
+
+async def test_a_person_takes_longer_than_any_tool_may(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    seen: list[ServerQuestion] = []
+    answers = person({"colour": "red", "amount": 2}, after=50.0, seen=seen)
+    async with odd_table(monkeypatch, asking(), timeout=2.0, **answers) as table:
+        begun = trio.current_time()
+        outcome = await called(table)
+        assert outcome.status is Status.OK, outcome
+        assert "{'colour': 'red', 'amount': 2}" in outcome.message
+        assert trio.current_time() - begun == pytest.approx(50.0)
+        (question,) = seen
+        assert (question.server, question.text) == ("odd", "Which colour?")
+        assert question.fields[0].choices == ("red", "blue")
+        # The tool is not slower for it.
+        for _ in range(5):
+            assert (await called(table)).ok
+        await trio.sleep(1)
+        estimate = (await table.runtime.host.report())["odd.ask"]
+        assert estimate.samples >= 5
+        assert estimate.tier is Tier.FAST
+        assert estimate.seconds < 0.5
+
+
+async def test_the_time_of_the_tool_itself_still_counts(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    inner = asking()["tools/call"]
+
+    async def slow(params: Any, server: OddServer) -> Any:
+        await trio.sleep(0.2)
+        result = await inner(params, server)
+        await trio.sleep(100)
+        return result
+
+    reads = tool(annotations={"readOnlyHint": True})
+    script = {"tools/list": {"tools": [reads]}, "tools/call": slow}
+    answers = person({"colour": "red"}, after=20.0)
+    async with odd_table(monkeypatch, script, **answers) as table:
+        begun = trio.current_time()
+        ceiling = table.runtime.host.settings.limits.ceiling(Tier.FAST)
+        outcome = await called(table)
+        assert outcome.status is Status.TIMEOUT
+        assert trio.current_time() - begun == pytest.approx(20.0 + ceiling)
+
+
+async def test_calls_of_one_response_wait_together_and_the_turn_is_told(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    answers = person({"colour": "red"}, after=20.0)
+    async with odd_table(monkeypatch, asking(), **answers) as table:
+        paused: list[float] = []
+        caller = Caller(grant=EVERYTHING, on_paused=paused.append)
+        calls = [ToolCall(name, f"odd.{name}") for name in ("ask", "other")]
+        now = trio.current_time()
+        outcomes = await table.runtime.host.fan_out(calls, caller, deadline=now + 0.5)
+        assert [x.status for x in outcomes] == [Status.OK, Status.OK], outcomes
+        assert trio.current_time() - now == pytest.approx(40.0)  # one after the other
+        assert paused == [pytest.approx(40.0)]
+
+
+@pytest.mark.parametrize(
+    ("script", "answer", "after", "said"),
+    [
+        (asking(), None, 0, "'decline'"),
+        (asking(), {"colour": "red"}, 70, "nobody answered within 60000 ms"),
+        (asking(), {"colour": "green"}, 0, "the answer does not fit the form"),
+        (
+            asking(message="Your password?"),
+            {"colour": "red"},
+            0,
+            "not asked for secrets",
+        ),
+        (
+            asking({"type": "object", "properties": {"api_key": {"type": "string"}}}),
+            {"api_key": "x"},
+            0,
+            "not asked for secrets",
+        ),
+        (
+            asking({"type": "object", "properties": {"x": {"type": "object"}}}),
+            {"x": {}},
+            0,
+            "'x' cannot be shown",
+        ),
+        (
+            asking(mode="url", url="https://a.example", elicitationId="1"),
+            {},
+            0,
+            "a person is not sent to an address",
+        ),
+    ],
+)
+async def test_what_is_not_answered_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    script: Any,
+    answer: Answer | None,
+    after: float,
+    said: str,
+) -> None:
+    async with odd_table(monkeypatch, script, **person(answer, after=after)) as table:
+        outcome = await called(table)
+        assert said in outcome.message
+
+
+async def test_without_a_person_servers_are_told_that_nobody_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with odd_table(monkeypatch, asking()) as table:
+        outcome = await called(table)
+        assert "not supported" in outcome.message
+        (hello,) = table.server.asked("initialize")
+        assert "elicitation" not in hello["capabilities"]
+
+
+async def test_nobody_is_asked_while_no_tool_is_used(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    seen: list[ServerQuestion] = []
+    answers = person({"colour": "red"}, seen=seen)
+    async with odd_table(monkeypatch, asking(), **answers) as table:
+        form = {"message": "Well?", "requestedSchema": FORM}
+        answer = await table.server.ask("elicitation/create", form)
+        assert "nobody is asked anything" in answer["error"]["message"]
+        assert seen == []
+
+
+@pytest.mark.border
+async def test_a_real_server_asks_and_gets_the_answer() -> None:
+    command = ("python", str(SERVERS / "storyteller.py"))
+    spec = ServerSpec(name="story", command=command, start_timeout=30)
+    config = Config(
+        mcp=McpConfig(servers=(spec,), remember=False),
+        calibration=CalibrationConfig(at_start=False),
+    )
+    answers = person({"colour": "green", "amount": 3})["runtime_options"]
+    async with open_runtime(config, wait_for_servers=30, **answers) as runtime:
+        outcome = await runtime.host.execute("story.buy", {"what": "hats"})
+        assert outcome.message == "3 green hats"
