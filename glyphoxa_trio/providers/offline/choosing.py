@@ -319,10 +319,10 @@ def _parts(tool: ToolSpec) -> list[str]:
 
 
 def _verb(tool: ToolSpec) -> str:
-    parts = [part for part in _parts(tool) if part not in EMPTY] or [""]
-    if stem(parts[0]) not in _CHANGING:  # campaign_create
-        return next((x for x in map(stem, parts[1:]) if x in _CHANGING), stem(parts[0]))
-    return stem(parts[0])
+    """Return the stem of the verb in a name: ``create`` also of campaign_create."""
+    parts = [stem(part) for part in _parts(tool) if part not in EMPTY] or [""]
+    verbs = [x for x in parts if x in _CHANGING] or [x for x in parts if x in _COMMON]
+    return parts[0] if parts[0] in _CHANGING or not verbs else verbs[0]
 
 
 def _properties(tool: ToolSpec) -> Any:

@@ -63,8 +63,10 @@ greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hail|greetings|well met|howdy|yo)\b[^?]{
   ^good (?:morning|day|evening|afternoon)\b[^?]{0,40}$
   = Well met{you}. {greeting} / Hello{you}. I am {name}; what can I do for you?
   / Good to see you{you}. {trait} / Greetings{you}. / A good day to you{you}.
-insult: \b(?:idiot|stupid|fool|ugly|moron|dumb|liar|coward|useless|worthless)\b
-  \b(?:(?:hate|damn|screw|fuck) you|shut up|scum|bastard|smell|stink|suck|boring|jerk)\b
+insult: \b(?:you|your|you're)\b.{0,25}\b(?:idiot|stupid|fool|ugly|moron|dumb)\b
+  \b(?:you|your|you're)\b.{0,25}\b(?:liar|coward|useless|worthless|boring|scum)\b
+  ^(?:you )?(?:idiot|stupid|fool|moron|liar|coward|scum|bastard|jerk)\W*$
+  \b(?:hate|damn|screw|fuck) you\b|\bshut up\b|\byou (?:smell|stink|suck)\b
   = I have been called worse{you}.
   / Mind your tongue. I am {name}, and no one's footstool.
   / Say that again when you are calmer. / Words. I let them pass.

@@ -152,7 +152,9 @@ class _Answering:
         said = self._said(text)
         if not text.strip(" .!?,") or self.talk.social(said):
             return bool(text.strip(" .!?,"))
-        return bool(self._calls(said) or said.asked or said.is_question)
+        # "And the fool?" only continues what was asked before.
+        asks = ParsedUtterance(text.rstrip("? ")).is_question
+        return bool(self._calls(said) or said.asked or asks)
 
     def _calls(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that one clause asks for."""
