@@ -29,6 +29,7 @@ class Call(Generic[A]):
 
     request: Request[A, Any]
     told: bool = False  # sent without waiting for an answer
+    delivered: bool = attrs.field(default=False, init=False)  # set by its mailbox
     # Cancelled by the caller when it stops waiting, and by nothing else.
     _scope: trio.CancelScope | None = attrs.field(init=False)
     _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)

@@ -26,6 +26,11 @@ class Provider(StrEnum):
     OPENROUTER = "openrouter"
     OPENAI = "openai"
     GEMINI = "gemini"
+    DEEPSEEK = "deepseek"
+    XAI = "xai"
+    MISTRAL = "mistral"
+    GROQ = "groq"
+    MOONSHOT = "moonshot"
 
 
 class TokensField(StrEnum):
@@ -123,6 +128,32 @@ PRESETS: Final[Mapping[Provider, Preset]] = {
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key="GEMINI_API_KEY",
         context_tokens=1_000_000,
+    ),
+    Provider.DEEPSEEK: Preset(
+        base_url="https://api.deepseek.com/v1",
+        key="DEEPSEEK_API_KEY",
+        context_tokens=128_000,
+    ),
+    Provider.XAI: Preset(
+        base_url="https://api.x.ai/v1", key="XAI_API_KEY", context_tokens=131_072
+    ),
+    # It sends usage without being asked, and refuses the field that asks for it.
+    Provider.MISTRAL: Preset(
+        base_url="https://api.mistral.ai/v1",
+        key="MISTRAL_API_KEY",
+        context_tokens=128_000,
+        stream_options=False,
+    ),
+    Provider.GROQ: Preset(
+        base_url="https://api.groq.com/openai/v1",
+        key="GROQ_API_KEY",
+        context_tokens=131_072,
+        max_tokens_field=TokensField.MAX_COMPLETION_TOKENS,
+    ),
+    Provider.MOONSHOT: Preset(
+        base_url="https://api.moonshot.ai/v1",
+        key="MOONSHOT_API_KEY",
+        context_tokens=131_072,
     ),
 }
 

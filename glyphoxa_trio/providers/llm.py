@@ -97,7 +97,10 @@ class Working:
     """A sign that the model is working on something that is not shown.
 
     That may be thoughts or arguments. The event shows that the stream is alive.
+    ``calls`` means that it writes a call, so its words before that are complete.
     """
+
+    calls: bool = False
 
 
 @attrs.frozen

@@ -850,3 +850,47 @@ def test_nobody_waits_longer_than_the_owner_lives(
         assert ref.statistics().waiting == 0
 
     run_virtually(main)
+
+
+async def answer_at_once(inbox: Inbox[Work]) -> None:
+    async for call in inbox:
+        with call.answering():
+            call.reply("done")
+
+
+async def test_time_in_which_the_loop_is_blocked_does_not_count(
+    mock_clock: MockClock,
+) -> None:
+    """Twenty callers, each of which blocks the loop for longer than it waits."""
+    answers: list[str] = []
+
+    async def ask(ref: Ref[Work]) -> None:
+        mock_clock.jump(0.1)
+        answers.append(await ref.ask(Work(0), within=0.05))
+
+    async with trio.open_nursery() as nursery:
+        ref = spawn(nursery, answer_at_once)
+        async with trio.open_nursery() as callers:
+            for _ in range(20):
+                callers.start_soon(ask, ref)
+        nursery.cancel_scope.cancel()
+    assert answers == ["done"] * 20
+
+
+async def test_a_loop_that_is_always_blocked_ends_the_wait_all_the_same(
+    mock_clock: MockClock,
+) -> None:
+    async def block() -> None:
+        while True:
+            mock_clock.jump(0.1)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        ref = spawn(nursery, worker)
+        nursery.start_soon(block)
+        with pytest.raises(
+            DeadlineExceeded, match=r"^worker: no answer within 0\.050s"
+        ):
+            await ref.ask(Work(60), within=0.05)
+        assert trio.current_time() < 6
+        nursery.cancel_scope.cancel()

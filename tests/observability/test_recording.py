@@ -522,7 +522,7 @@ def definitions(draw: st.DrawFn) -> ToolDefinition:
     reads = draw(st.booleans())
     fields: dict[str, Any] = {
         "name": draw(_text),
-        "group": draw(_text.filter(lambda x: "." not in x)),
+        "group": draw(st.from_regex(r"[A-Za-z0-9_-]{1,9}", fullmatch=True)),
         "parameters": parameters,
         "read_only": reads,
         "cacheable": draw(_seconds) if reads else 0.0,

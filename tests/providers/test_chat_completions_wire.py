@@ -32,6 +32,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     ToolSpec,
     Usage,
+    Working,
 )
 from glyphoxa_trio.providers.payloads import (
     MAX_ARGUMENTS,
@@ -70,7 +71,7 @@ def entry(
 def stream(*payloads: str) -> list[LLMEvent]:
     one = assembler()
     events = [event for payload in payloads for event in one.feed(payload)]
-    return [*events, *one.finish()]
+    return [x for x in [*events, *one.finish()] if not isinstance(x, Working)]
 
 
 def calls(*chunks: list[dict[str, Any]], reason: str | None = None) -> list[ToolCall]:

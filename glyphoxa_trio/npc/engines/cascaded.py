@@ -37,6 +37,7 @@ from glyphoxa_trio.providers.llm import (
     Switched,
     TextChunk,
     Waiting,
+    Working,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tracing import Span
@@ -182,8 +183,11 @@ async def _listen(
                 case Waiting(why):
                     patience.wait_in_line(why)
                     continue
+                # Nothing that follows a call belongs to the words before it.
+                case Working(calls=True):
+                    await say(sentences.end())
                 case CallReady(call):
-                    if not calls:  # nothing that follows belongs to the words before
+                    if not calls:
                         await say(sentences.end())
                     calls.append(call)
                 case Switched():

@@ -33,6 +33,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Usage,
     Verbatim,
+    Working,
 )
 from glyphoxa_trio.providers.payloads import (
     count,
@@ -172,6 +173,8 @@ class Assembler(answer.ResponseAssembler):
         block = _Block(first, string(first.get("type")))
         self._blocks[self._index(payload)] = block
         self._keep(block, "")
+        if block.kind == "tool_use":
+            return [Working(calls=True)]
         return self._say(block.text) if block.kind == "text" else []
 
     def _say(self, text: str) -> list[LLMEvent]:

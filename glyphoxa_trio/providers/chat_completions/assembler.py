@@ -44,6 +44,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Usage,
     Verbatim,
+    Working,
 )
 from glyphoxa_trio.providers.opaque import (
     MAX_SIZE,
@@ -174,7 +175,9 @@ class Assembler(answer.ResponseAssembler):
         if len(delta) > 1 or "content" not in delta or not text:
             self._keep(delta)
         text = self.templates.feed(self.thoughts.feed(text)) if text else ""
-        return [TextChunk(text)] if text else []
+        if text:
+            return [TextChunk(text)]
+        return [Working(calls=True)] if self._slots else []
 
     def _keep(self, delta: dict[str, Any]) -> None:
         """Keep what the model wants back beside its text and its calls."""
