@@ -36,7 +36,7 @@ _TAGS: Final = (
     r"tool_?calls?|function_?calls?|tool_use|tool_code|tool_response|tool_results?"
     r"|function_results?|function_response|function|invoke"
 )
-_SQUARE: Final = "TOOL_CALLS|TOOL_RESULTS|INST|AVAILABLE_TOOLS"
+_SQUARE: Final = "TOOL_CALLS|TOOL_RESULTS|TOOL_REQUEST|INST|AVAILABLE_TOOLS"
 _KEYS: Final = (  # of an object that is a call
     "name|type|tool|tool_name|tool_calls?|function|function_name|function_call"
     "|recipient_name|arguments|parameters"
@@ -47,7 +47,7 @@ _MARK: Final = re.compile(
     r"|<(?:s|bos|eos|pad|unk|end_of_turn)>"
     r"|<(?P<turn>start_of_turn)>"
     r"|<[|\uff5c](?P<token>[^|\uff5c<>\n]{1,48})[|\uff5c]>"
-    rf"|\[(?P<square>{_SQUARE})\]|\[/(?:{_SQUARE})\]"
+    rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_)(?:{_SQUARE})\]"
     r"|(?P<fence>```(?:json|tool_\w{1,8})?[ \t]{0,9}\r?\n?(?=[ \t]{0,9}[\[{]))"
     r"|(?P<code>```tool_\w{1,8})"
     r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}"
@@ -57,7 +57,7 @@ _MARK: Final = re.compile(
 # The end of a piece that may become one of them.
 _BEGINNING: Final = re.compile(
     r"<(?:[/|\uff5c\w][^<>]{0,240})?\Z"
-    r"|\[/?[A-Z_]{0,15}\Z"
+    r"|\[/?[A-Z_]{0,20}\Z"
     r"|`{1,2}\Z|```\w{0,14}[ \t]{0,9}\r?\n?[ \t]{0,9}\Z"
     r"|\[\s{0,9}(?:[A-Za-z_][\w.]{0,64})?\Z"
     r'|(?:\[\s{0,9})?\{\s{0,9}(?:"\w{0,14}"?\s{0,9})?\Z'
@@ -256,7 +256,7 @@ class Templates:
             rest = mark + rest if whole else rest
         elif name := match["square"]:
             block = _Withheld(
-                mark=mark, end=re.compile(rf"\[/{name}\]|</s>", re.IGNORECASE)
+                mark=mark, end=re.compile(rf"\[(?:/|END_){name}\]|</s>", re.IGNORECASE)
             )
         elif name := match["token"] or match["turn"]:
             block = self._of_token(mark, name.lower().replace("\u2581", "_").strip())

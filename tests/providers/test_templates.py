@@ -52,6 +52,7 @@ FORMS = {
     "mistral": f"[TOOL_CALLS][{CALL}]",
     "mistral, newer": f"[TOOL_CALLS]weigh[ARGS]{OBJECT}",
     "mistral, with an id": f"[TOOL_CALLS]weigh[CALL_ID]abc123XYZ[ARGS]{OBJECT}</s>",
+    "lm studio": f"[TOOL_REQUEST]\n{CALL}\n[END_TOOL_REQUEST]",
     "kimi": (
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.weigh:0"
         f"<|tool_call_argument_begin|>{OBJECT}<|tool_call_end|>"
