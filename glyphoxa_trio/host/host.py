@@ -330,6 +330,17 @@ class ToolHost:
         is asked something by that server."""
         return self._attempts.pauses.pause(group)
 
+    def may_ask(self, group: str) -> bool:
+        """Return whether a server may ask a person once more, and count the question.
+
+        The count begins again when none of its calls is waited for.
+        """
+        return self._attempts.pauses.may_ask(group)
+
+    def end_questions(self, group: str) -> None:
+        """Let a server ask no more in the calls that are waited for now."""
+        self._attempts.pauses.end_questions(group)
+
     def is_calling(self, group: str) -> bool:
         """Return whether a call of that server is waited for."""
         return self._attempts.pauses.is_waited_for(group)

@@ -2,17 +2,22 @@
 
 A server may ask a person something in the middle of a call, and does not say in which.
 Until there is an answer, no call of that server is charged for the time that passes:
-its limits move, and its measured latency is without it.
+its limits move, and its measured latency is without it. So that no server holds a
+table by asking on and on, it may ask a few times in the calls that are waited for, and
+not again once a person has left a question unanswered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
+from typing import Final
 
 import attrs
 
 import trio
+
+MOST_QUESTIONS: Final = 5  # of one server, until none of its calls is waited for
 
 
 @attrs.define(eq=False)
@@ -54,6 +59,7 @@ class Pauses:
     _open: dict[str, int] = attrs.field(factory=dict, init=False)
     _since: dict[str, float] = attrs.field(factory=dict, init=False)
     _total: dict[str, float] = attrs.field(factory=dict, init=False)
+    _asked: dict[str, int] = attrs.field(factory=dict, init=False)
     _waits: dict[PausedWait, Collection[str]] = attrs.field(factory=dict, init=False)
 
     def total(self, group: str) -> float:
@@ -66,6 +72,15 @@ class Pauses:
     def is_waited_for(self, group: str) -> bool:
         """Return whether a call of that server is waited for."""
         return any(group in groups for groups in self._waits.values())
+
+    def may_ask(self, group: str) -> bool:
+        """Return whether a server may ask once more, and count the question."""
+        asked = self._asked[group] = self._asked.get(group, 0) + 1
+        return asked <= MOST_QUESTIONS
+
+    def end_questions(self, group: str) -> None:
+        """Let a server ask no more, until none of its calls is waited for."""
+        self._asked[group] = MOST_QUESTIONS
 
     @contextmanager
     def pause(self, group: str) -> Generator[None]:
@@ -102,3 +117,6 @@ class Pauses:
             yield wait
         finally:
             del self._waits[wait]
+            for group in groups:
+                if group in self._asked and not self.is_waited_for(group):
+                    del self._asked[group]

@@ -1,7 +1,8 @@
 """The way of a server's question to a person, and back: outside of every tool's time.
 
 A question is only asked while a call of its server is waited for, one at a time, and
-stays open for a limited time.
+stays open for a limited time. A server that nobody answers, or that asks too often, is
+refused for as long as its calls are waited for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from glyphoxa_trio.mcp.questions import (
 )
 from glyphoxa_trio.units import in_ms
 
+_TOO_OFTEN: Final = "nobody is asked any more in this call"
 _NOBODY_CALLED: Final = "nobody is asked anything while no tool of this server is used"
 
 
@@ -49,6 +51,8 @@ class ServerQuestions:
         host = self._host
         if not host.is_calling(question.server):
             raise QuestionRefused(_NOBODY_CALLED)
+        if not host.may_ask(question.server):
+            raise QuestionRefused(_TOO_OFTEN)
         with host.pause(question.server):
             async with self._one_at_a_time:
                 patience = min(self._patience, LONGEST_QUESTION)
@@ -59,4 +63,5 @@ class ServerQuestions:
                         kind = type(error).__name__
                         text = f"the person could not be asked: {kind}"
                         raise QuestionRefused(text) from error
+                host.end_questions(question.server)
                 raise QuestionRefused(f"nobody answered within {in_ms(patience)}")

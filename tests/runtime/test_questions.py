@@ -102,6 +102,34 @@ async def test_the_time_of_the_tool_itself_still_counts(
         assert trio.current_time() - begun == pytest.approx(20.0 + ceiling)
 
 
+@pytest.mark.parametrize(
+    ("takes", "lasts"),
+    [(10.0, 50.0), (100.0, 60.0)],
+    ids=["five questions are enough", "nobody is asked again who did not answer"],
+)
+async def test_a_server_that_asks_for_ever_meets_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    takes: float,
+    lasts: float,
+) -> None:
+    async def for_ever(params: Any, server: OddServer) -> Any:
+        while True:
+            form = {"message": "And now?", "requestedSchema": FORM}
+            await server.ask("elicitation/create", form)
+            await trio.sleep(0.01)
+
+    reads = tool(annotations={"readOnlyHint": True})
+    script = {"tools/list": {"tools": [reads]}, "tools/call": for_ever}
+    answers = person({"colour": "red"}, after=takes)
+    async with odd_table(monkeypatch, script, **answers) as table:
+        begun = trio.current_time()
+        ceiling = table.runtime.host.settings.limits.ceiling(Tier.FAST)
+        outcome = await called(table)
+        assert outcome.status is Status.TIMEOUT
+        assert trio.current_time() - begun == pytest.approx(lasts + ceiling)
+
+
 async def test_calls_of_one_response_wait_together_and_the_turn_is_told(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
