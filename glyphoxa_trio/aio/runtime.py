@@ -316,8 +316,7 @@ class Runtime:
           within: seconds to wait at most.
 
         Raises:
-          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
-            DeadlineExceeded, RuntimeClosed: as trio's `Runtime.fill_prompt`.
+          GlyphoxaError: as trio's `Runtime.fill_prompt`.
         """
         return await self.run(
             NativeRuntime.fill_prompt, npc, name, arguments, within=within
@@ -342,8 +341,7 @@ class Runtime:
           given: the values of other arguments.
 
         Raises:
-          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
-            DeadlineExceeded, RuntimeClosed: as `fill_prompt`.
+          GlyphoxaError: as `fill_prompt`.
         """
         return await self.run(
             NativeRuntime.complete_prompt,

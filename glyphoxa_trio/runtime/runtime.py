@@ -550,9 +550,8 @@ class Runtime:
           given: the values of other arguments.
 
         Raises:
-          UnknownNpc, PromptRefused, ToolError, ToolUnavailable, ConnectionLost,
-            DeadlineExceeded, RuntimeClosed: as `fill_prompt`; ToolError also from a
-            server that suggests nothing.
+          GlyphoxaError: as `fill_prompt`; `ToolError` also from a server that suggests
+            nothing.
         """
         self._refuse_if_closed()
         found = prompts.found(find_npc(self.config, npc), self._fleet.status(), name)
