@@ -359,7 +359,9 @@ class Conversation:
     def _forget(self) -> None:
         """Forget the oldest overheard lines beyond the limit."""
         too_many = len(self._news) - self.most_overheard
-        too_many += sum(len(exchange.overheard) for exchange in self._past)
+        for exchange in self._past:
+            if exchange.overheard:
+                too_many += len(exchange.overheard)
         for exchange in self._past:
             while too_many > 0 and exchange.overheard:
                 exchange.forget_oldest()
@@ -377,9 +379,8 @@ class Conversation:
             message of its own, because some models accept only one system message, as
             the first.
         """
-        past: Iterable[Message] = (
-            message for exchange in self._past for message in exchange.past()
-        )
+        # The history is told in every round: no call for what is kept.
+        past = [x for turn in self._past for x in (turn._past or turn.past())]
         opening = _with_notice(self.opening, notice) if notice else self.opening
         return (*opening, *past, *current.messages(heard_only=False))
 
