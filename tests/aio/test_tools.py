@@ -84,7 +84,7 @@ def test_a_coroutine_that_hangs_is_cancelled_at_the_ceiling(mode: Mode) -> None:
         while not ends:  # on a busy machine it may be too late to begin
             outcome = await called(mode, act, tiers=limits)
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.TURN)
-        assert 0.05 <= outcome.elapsed < LIMIT
+        assert outcome.elapsed < LIMIT
 
     play(main)
     assert ends == ["cancelled"]
