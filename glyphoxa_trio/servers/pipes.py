@@ -56,7 +56,8 @@ async def own_stdio() -> AsyncGenerator[tuple[trio.abc.ReceiveStream, Outgoing]]
     Raises:
       CannotServe: if stdin or stdout is closed.
     """
-    if sys.stdin is None or sys.stdout is None:
+    # The command replaces closed streams; the interpreter's own stay None.
+    if None in (sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__):
         raise CannotServe("stdin and stdout must be open")
     sys.stdout.flush()
     incoming = trio.lowlevel.FdStream(_alone(0, os.O_RDONLY))

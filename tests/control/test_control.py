@@ -90,6 +90,7 @@ async def test_status_says_how_servers_and_npcs_are(folder: Path) -> None:
         "transport": "stdio",
         "state": "ready",
         "tools": ["whisper", "ponder", "vanish", "daydream"],
+        "prompts": [],
         "ready_in_ms": None,
         "restarts": 0,
         "last_error": None,

@@ -153,7 +153,7 @@ def test_a_server_is_added_gets_tiers_dies_and_comes_back(  # A52
     assert "a-secret-value" not in page.content()
     card.get_by_role("button", name="Test").click()
     expect(card).to_contain_text("connect:")
-    expect(card).to_contain_text("4 tools")
+    expect(card).to_contain_text("2 tools")
     os.kill(servers(table)["clock"]["pid"], signal.SIGKILL)
     expect(card).to_contain_text("1 restarts")
     expect(card).to_contain_text("ready")

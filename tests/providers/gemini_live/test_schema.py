@@ -175,7 +175,10 @@ def test_without_parameters_there_is_no_schema() -> None:
             {"type": "INTEGER", "maximum": 10},
         ),
         ({"type": "number", "exclusiveMinimum": 0}, {"type": "NUMBER"}),
-        ({"type": "string", "format": "uri"}, {"type": "STRING"}),
+        (
+            {"type": "string", "format": "uri"},
+            {"type": "STRING", "description": "Format: uri."},
+        ),
         (
             {"type": "string", "format": "date-time"},
             {"type": "STRING", "format": "date-time"},
