@@ -38,17 +38,22 @@ class FanOut(Generic[R]):
 
     deadline: float
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    _moved: float | None = attrs.field(default=None, init=False)
 
     @property
     def time_is_up(self) -> bool:
         """True if a cancelled job was cancelled by the deadline, not by the caller."""
         if self._scope is None:  # nothing runs, or one job that watches the time itself
-            return trio.current_time() >= self.deadline
+            return trio.current_time() >= self._end
         return self._scope.cancel_called
 
+    @property
+    def _end(self) -> float:
+        return self.deadline if self._moved is None else self._moved
+
     def move(self, deadline: float) -> None:
-        """Set another deadline, also while jobs run."""
-        self.deadline = deadline
+        """End at another time, also while jobs run."""
+        self._moved = deadline
         if self._scope is not None:
             self._scope.deadline = deadline
 
@@ -63,7 +68,7 @@ class FanOut(Generic[R]):
         async def fill(slot: int, job: Callable[[], Awaitable[R]]) -> None:
             results[slot] = await job()
 
-        self._scope = trio.CancelScope(deadline=self.deadline)
+        self._scope = trio.CancelScope(deadline=self._end)
         with self._scope:
             if len(jobs) == 1:  # the usual case needs no task of its own
                 results[0] = await jobs[0]()

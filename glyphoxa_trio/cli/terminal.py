@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 
 import attrs
@@ -33,13 +34,19 @@ class InputLines:
     _rest: bytes = attrs.field(default=b"", init=False)
     _ended: bool = attrs.field(default=False, init=False)
 
+    def _is_ready(self) -> bool:
+        return bool(select.select([self._descriptor], [], [], 0.2)[0])
+
     async def next(self) -> str | None:
         """The next line, or None at the end. Cancelled, it loses no line."""
         while b"\n" not in self._rest and not self._ended:
             try:
-                chunk = await trio.to_thread.run_sync(
-                    os.read, self._descriptor, _CHUNK, abandon_on_cancel=True
-                )
+                # A thread that is left behind only looks, and takes nobody's line.
+                while not await trio.to_thread.run_sync(
+                    self._is_ready, abandon_on_cancel=True
+                ):
+                    pass
+                chunk = os.read(self._descriptor, _CHUNK)
             except OSError:  # a terminal that was closed
                 chunk = b""
             self._rest += chunk

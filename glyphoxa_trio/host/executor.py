@@ -289,6 +289,7 @@ class Executor:
         def begin(
             pending_call: PendingCall, left: float, seat: trio.Semaphore | None = None
         ) -> None:
+            fan.deadline = waiting.until()
             match self._begin(pending_call, caller, left, fan, seat):
                 case Outcome() as end:
                     settle(pending_call, end)
@@ -306,7 +307,7 @@ class Executor:
         async def job(pending_call: PendingCall, turn: _QueuePlace | None) -> None:
             if turn is not None and turn.waits:
                 await turn.wait()
-                begin(pending_call, fan.deadline - trio.current_time())
+                begin(pending_call, waiting.until() - trio.current_time())
             if pending_call.seat is not None:
                 seat, place = pending_call.seat
                 await place.wait()
@@ -315,7 +316,7 @@ class Executor:
                 # The call that released the permit has just sent its sample to the
                 # calibrator. Wait here until the calibrator has updated the estimate.
                 await trio.lowlevel.cancel_shielded_checkpoint()
-                begin(pending_call, fan.deadline - trio.current_time(), seat)
+                begin(pending_call, waiting.until() - trio.current_time(), seat)
             if pending_call.begun_as is not None:
                 end = await self._await_result(pending_call, fan, caller)
                 if end is not None:
@@ -334,7 +335,7 @@ class Executor:
         groups = {
             x.listing.definition.group for x in pending_calls if x.listing is not None
         }
-        with self._attempts.pauses.waiting(groups, deadline, fan.move) as waiting:
+        with self._attempts.pauses.waiting(groups, fan, deadline, fan.move) as waiting:
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
                 # All calls that wait for no other call are admitted here, in call
@@ -615,7 +616,7 @@ class Executor:
             while True:
                 until = min(hedged.until, awaited_until) + paused
                 scope = trio.CancelScope(deadline=until)
-                with self._pausing(hedged, scope) as waiting, scope:
+                with self._pausing(hedged, fan, scope) as waiting, scope:
                     with pending_call.span.current():  # of a second attempt, too
                         result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
@@ -646,12 +647,12 @@ class Executor:
                 hedged.release(early)
 
     def _pausing(
-        self, hedged: HedgedCall, scope: trio.CancelScope
+        self, hedged: HedgedCall, turn: object, scope: trio.CancelScope
     ) -> AbstractContextManager[PausedWait]:
         """Move the deadline of a wait while the call's server asks a person."""
         group = hedged.first.listing.definition.group
         move = partial(setattr, scope, "deadline")
-        return self._attempts.pauses.waiting((group,), scope.deadline, move)
+        return self._attempts.pauses.waiting((group,), turn, scope.deadline, move)
 
     def _leave_behind(
         self,
@@ -707,7 +708,7 @@ class Executor:
         try:
             while end is None:
                 scope = trio.CancelScope(deadline=hedged.until + paused)
-                with self._pausing(hedged, scope) as waiting, scope:
+                with self._pausing(hedged, hedged, scope) as waiting, scope:
                     result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
                     end = call_outcome.to_outcome(

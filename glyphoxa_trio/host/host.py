@@ -325,10 +325,12 @@ class ToolHost:
 
     # Calls.
 
-    def pause(self, group: str) -> AbstractContextManager[None]:
-        """Charge no call of a server for the time within the block, in which a person
-        is asked something by that server."""
-        return self._attempts.pauses.pause(group)
+    def pause(
+        self, group: str, most: float
+    ) -> AbstractContextManager[trio.CancelScope]:
+        """Charge the turn that waits for a server for no time within the block, in
+        which a person is asked something by that server; see `Pauses.pause`."""
+        return self._attempts.pauses.pause(group, most)
 
     def may_ask(self, group: str) -> bool:
         """Return whether a server may ask a person once more, and count the question.
@@ -341,9 +343,9 @@ class ToolHost:
         """Let a server ask no more in the calls that are waited for now."""
         self._attempts.pauses.end_questions(group)
 
-    def is_calling(self, group: str) -> bool:
-        """Return whether a call of that server is waited for."""
-        return self._attempts.pauses.is_waited_for(group)
+    def turns_waiting(self, group: str) -> int:
+        """Return in how many turns a call of that server is waited for."""
+        return self._attempts.pauses.turns(group)
 
     async def execute(
         self,

@@ -322,7 +322,7 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
     return ToolResult(
         text=tuple(map(text_of, blocks)),
         structured=answer.get("structuredContent"),
-        is_error=answer.get("isError") is True,
+        is_error=answer.get("isError") in (True, "true", "True", "1", "yes"),
         links=tuple(
             str(block["uri"])
             for block in blocks

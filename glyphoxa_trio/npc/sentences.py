@@ -57,7 +57,9 @@ _ENDING: Final = re.compile(
     rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSERS + _GERMAN)}]*+"
     r"(?:[ \u00a0\u202f]\u00bb)?(?=\s)"
     rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSERS)}]*+"
-    rf"(?=[^{_STOPS}{re.escape(_CLOSERS)}])|\n++"
+    rf"(?=[^{_STOPS}{re.escape(_CLOSERS)}])"
+    rf"|(?<![{_STOPS}])[!?]++[{re.escape(_CLOSERS)}]*+"
+    r"(?=[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff])|\n++"
 )
 # From this character on, scripts are written without spaces.
 _NO_BLANKS: Final = "\u2e80"
@@ -65,6 +67,7 @@ _A_WORD: Final = 2  # characters of a word in such a script, more or less
 _GREEK: Final = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
 # The next word, after a dash and what opens a question.
 _NEXT: Final = re.compile(r"\s*([\u2013\u2014]\s*)?([\u00bf\u00a1]*)(\S*)")
+_MARKS: Final = re.compile(r"\*+|_+")
 _PARTS: Final = re.compile(r"\S+|\s")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _BEFORE_WORDS: Final = "\"'“„«([{*_~¿¡"
@@ -136,6 +139,10 @@ class Sentences:
         open_: int | None = None  # where the stop is that is not decided
         for match in _ENDING.finditer(text):
             end = match.end()
+            if text[end - 1] in "*_" and not text[end : end + 1].isspace():
+                kept = text[start:end].rstrip("*_")
+                if len(_MARKS.findall("".join((*self._done, kept)))) % 2 == 0:
+                    end = start + len(kept)  # they open what follows: "好。*笑*"
             if text[match.start()] != "\n":
                 ends = self._ends(text, start, end)
                 if ends is None:

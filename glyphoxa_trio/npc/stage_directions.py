@@ -76,6 +76,20 @@ _ACTS: Final = frozenset(
         """,
     )
 )
+# Words that are stressed, also by writers without capitals: without them the sentence
+# says the opposite, or nothing.
+_STRESSED: Final = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        no not never nothing nobody none don't doesn't can't won't always all every
+        only very really you your i he she they we it this that now please yes
+        nicht nie niemals nichts niemand kein keine immer nur sehr du ich
+        pas jamais rien personne toujours nunca nada nadie siempre mai niente nessuno
+        sempre ninguém nooit niet nigdy nic никогда не ничего
+        """,
+    )
+)
 _ENDINGS: Final = ("s", "es", "ing", "ed", "d")
 
 
@@ -154,7 +168,7 @@ def _is_act(text: str, begin: int, start: int, end: int) -> bool:
         in_brackets = text[start - 1] == "(" and text[end : end + 1] == ")"
         return act and (apart or in_brackets)
     if act or phrase[0].islower():
-        return True
+        return act or phrase.casefold().rstrip(".,") not in _STRESSED
     if phrase[0] >= _WIDE:  # no capitals: a space or the end makes it stand alone
         return not after or text[end].isspace()
     if len(phrase.split(None, 2)) < 2:  # "*Never.* Go away."

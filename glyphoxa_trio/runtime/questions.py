@@ -1,8 +1,9 @@
 """The way of a server's question to a person, and back: outside of every tool's time.
 
-A question is only asked while a call of its server is waited for, one at a time, and
-stays open for a limited time. A server that nobody answers, or that asks too often, is
-refused for as long as its calls are waited for.
+A question is only asked while a call of its server is waited for, in one turn and no
+other, one at a time, and stays open for a limited time, at most until that call ends. A
+server that nobody answers, or that asks too often, is refused for as long as its calls
+are waited for.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from glyphoxa_trio.mcp.questions import (
 )
 from glyphoxa_trio.units import in_ms
 
+_TOO_LATE: Final = "no call waits for the answer any more"
+_WHOSE: Final = "nobody is asked while several turns use this server at once"
 _TOO_OFTEN: Final = "nobody is asked any more in this call"
 _NOBODY_CALLED: Final = "nobody is asked anything while no tool of this server is used"
 
@@ -48,20 +51,21 @@ class ServerQuestions:
         Raises:
           QuestionRefused: no call waits for the answer, or nobody gives one in time.
         """
-        host = self._host
-        if not host.is_calling(question.server):
-            raise QuestionRefused(_NOBODY_CALLED)
-        if not host.may_ask(question.server):
+        host, server = self._host, question.server
+        if (turns := host.turns_waiting(server)) != 1:
+            raise QuestionRefused(_WHOSE if turns else _NOBODY_CALLED)
+        if not host.may_ask(server):
             raise QuestionRefused(_TOO_OFTEN)
-        with host.pause(question.server):
-            async with self._one_at_a_time:
-                patience = min(self._patience, LONGEST_QUESTION)
-                with trio.move_on_after(patience):
+        patience = min(self._patience, LONGEST_QUESTION)
+        with host.pause(server, patience) as scope, scope:
+            with trio.move_on_after(patience):  # with the questions before it
+                async with self._one_at_a_time:
                     try:
                         return await self._answers(question)
                     except Exception as error:  # border: the embedder's code
                         kind = type(error).__name__
                         text = f"the person could not be asked: {kind}"
                         raise QuestionRefused(text) from error
-                host.end_questions(question.server)
-                raise QuestionRefused(f"nobody answered within {in_ms(patience)}")
+            host.end_questions(server)
+            raise QuestionRefused(f"nobody answered within {in_ms(patience)}")
+        raise QuestionRefused(_TOO_LATE)

@@ -104,8 +104,8 @@ async def test_the_time_of_the_tool_itself_still_counts(
 
 @pytest.mark.parametrize(
     ("takes", "lasts"),
-    [(10.0, 50.0), (100.0, 60.0)],
-    ids=["five questions are enough", "nobody is asked again who did not answer"],
+    [(2.0, 10.0), (25.0, 60.0), (100.0, 60.0)],
+    ids=["at most five questions", "at most a minute", "not again who did not answer"],
 )
 async def test_a_server_that_asks_for_ever_meets_its_limit(
     monkeypatch: pytest.MonkeyPatch,
@@ -143,6 +143,51 @@ async def test_calls_of_one_response_wait_together_and_the_turn_is_told(
         assert [x.status for x in outcomes] == [Status.OK, Status.OK], outcomes
         assert trio.current_time() - now == pytest.approx(40.0)  # one after the other
         assert paused == [pytest.approx(40.0)]
+
+
+async def test_another_table_does_not_wait_for_this_ones_person(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    inner = asking()["tools/call"]
+
+    async def call(params: Any, server: OddServer) -> Any:
+        if params["name"] == "other":
+            await trio.sleep_forever()
+        return await inner(params, server)
+
+    reads = [
+        tool(name, annotations={"readOnlyHint": True}) for name in ("ask", "other")
+    ]
+    script = {"tools/list": {"tools": reads}, "tools/call": call}
+    answers = person({"colour": "red"}, after=20.0)
+    async with odd_table(monkeypatch, script, **answers) as table:
+        host = table.runtime.host
+        ends: dict[str, tuple[Status, float]] = {}
+
+        async def turn(name: str, after: float) -> None:
+            await trio.sleep(after)
+            begun = trio.current_time()
+            outcome = await host.execute(f"odd.{name}", tier=Tier.FAST)
+            ends[name] = (outcome.status, trio.current_time() - begun)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(turn, "ask", 0)
+            nursery.start_soon(turn, "other", 1.0)
+        ceiling = host.settings.limits.ceiling(Tier.FAST)
+        assert ends["other"] == (Status.TIMEOUT, pytest.approx(ceiling))
+        assert ends["ask"] == (Status.OK, pytest.approx(20.0))
+
+
+async def test_a_question_ends_with_its_call(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    answers = person({"colour": "red"}, after=20.0)
+    async with odd_table(monkeypatch, asking(), **answers) as table:
+        with trio.move_on_after(1.0):
+            await called(table)
+        begun = trio.current_time()
+        assert (await called(table)).status is Status.OK  # its person is free
+        assert trio.current_time() - begun == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ _PLACES: Final = (
         ("in", "at", "near", "around", "of", "for", "from"),
     ),
 )
+_NOT_NAMES: Final = {
+    *("the", "a", "an", "this", "that", "which", "what", "my", "your", "any", "every"),
+    *("at", "of", "to", "is", "are", "and", "or", "no", "some", "each", "other"),
+}
 _NEGATED: Final = re.compile(
     r"\b(?:no|not|never|off|stop|without|out|disable|[a-z]+n't)\b"
 )
@@ -270,13 +274,22 @@ class _ArgumentReader:
                 return place
         if words & {"name", "title", "display"}:
             return said.subject
-        return said.quoted or self._about(said)
+        return said.quoted or _in_front_of(words, said.text) or self._about(said)
 
     def _about(self, said: ParsedUtterance) -> str:
         """Return the thing that is meant: what is asked of, or left of the words."""
         parts = [bare(part) for part in BETWEEN.split(said.asked)]
         named = (part for part in parts if stems(part) - self.own)
         return next(named, "") or said.rest(self.own) or said.subject
+
+
+def _in_front_of(words: frozenset[str], text: str) -> str | None:
+    """Return the word before a parameter's name: of "the north gate", north."""
+    for word in words:
+        found = re.search(rf"\b([\w'-]+)\s+{re.escape(word)}\b", text, re.IGNORECASE)
+        if found and found[1].lower() not in _NOT_NAMES:
+            return found[1]
+    return None
 
 
 def words_of(name: str) -> frozenset[str]:
