@@ -699,7 +699,6 @@ class Executor:
     ) -> Outcome:
         end: Outcome | None = None
         early: SampleKind | None = None
-        paused = 0.0
         limit = _whose_limit(hedged, caller)
         hedged.start_no_second()
         if hedged.until == math.inf:
@@ -707,14 +706,13 @@ class Executor:
             hedged.bound(LONGEST_FLIGHT)
         try:
             while end is None:
-                scope = trio.CancelScope(deadline=hedged.until + paused)
-                with self._pausing(hedged, hedged, scope) as waiting, scope:
+                # No turn waits: a question of its server is not asked any more.
+                with trio.move_on_at(hedged.until):
                     result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
                     end = call_outcome.to_outcome(
                         pending_call, result, trio.current_time()
                     )
-                paused += waiting.shift
                 if end is None and not hedged.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.

@@ -72,7 +72,7 @@ class PausedWait:
 
 
 @attrs.define(eq=False, kw_only=True)
-class _Question:
+class _OpenQuestion:
     """An open question: its server, the turn that waits, and the scope of asking."""
 
     group: str
@@ -89,7 +89,7 @@ class _Question:
 class Pauses:
     """The open questions of servers, by group, and the waits that they hold up."""
 
-    _open: list[_Question] = attrs.field(factory=list, init=False)
+    _open: list[_OpenQuestion] = attrs.field(factory=list, init=False)
     _since: dict[str, float] = attrs.field(factory=dict, init=False)
     _total: dict[str, float] = attrs.field(factory=dict, init=False)
     _asked: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -126,7 +126,7 @@ class Pauses:
           most: seconds for which all of its questions together are not charged.
         """
         turn = next((x.turn for x in self._waits if group in x.groups), None)
-        question = _Question(group=group, turn=turn, most=most)
+        question = _OpenQuestion(group=group, turn=turn, most=most)
         self._since.setdefault(group, trio.current_time())
         self._open.append(question)
         for wait in filter(question.holds, self._waits):

@@ -140,9 +140,11 @@ class Sentences:
         for match in _ENDING.finditer(text):
             end = match.end()
             if text[end - 1] in "*_" and not text[end : end + 1].isspace():
-                kept = text[start:end].rstrip("*_")
-                if len(_MARKS.findall("".join((*self._done, kept)))) % 2 == 0:
-                    end = start + len(kept)  # they open what follows: "好。*笑*"
+                near = text[max(start, end - _LONG) : end]
+                words = near.rstrip("*_")
+                before = "".join((*self._done[-_NEAR:], words))[-_LONG:]
+                if len(_MARKS.findall(before)) % 2 == 0:
+                    end -= len(near) - len(words)  # they open what follows: "好。*笑*"
             if text[match.start()] != "\n":
                 ends = self._ends(text, start, end)
                 if ends is None:

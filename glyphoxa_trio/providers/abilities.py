@@ -159,17 +159,18 @@ def learned(
     if told and (fields := _refused_back(words, request) - abilities.refused_back):
         return (
             attrs.evolve(abilities, refused_back=abilities.refused_back | fields),
-            f"it does not accept back what it sends as {', '.join(sorted(fields))}",
+            f"it refuses its own {', '.join(sorted(fields))}, now not sent back",
         )
-    if told and not abilities.thoughts_back and _THOUGHTS_BACK.search(words):
+    answered = any(x.role == "assistant" for x in request.messages)
+    if answered and not abilities.thoughts_back and _THOUGHTS_BACK.search(words):
         return (
             attrs.evolve(abilities, thoughts_back=True),
-            "it accepts no call without its thoughts, so others are sent as words",
+            "it refuses a call without its thoughts; those of others are sent as words",
         )
     if told and not abilities.signed_calls and _SIGNED.search(words):
         return (
             attrs.evolve(abilities, signed_calls=True),
-            "it accepts no unsigned call, so those of others are marked",
+            "it refuses unsigned calls; those of others are sent with a placeholder",
         )
     if told and not abilities.one_call and _ONE_CALL.search(words):
         return (
@@ -199,7 +200,9 @@ def _refused_back(words: str, request: LLMRequest) -> frozenset[str]:
         if x.verbatim is not None
         for name in opaque_fields(x, x.verbatim.model).names
     }
-    return frozenset(name for name in names if re.search(rf"\b{name}\b", words))
+    return frozenset(
+        name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)
+    )
 
 
 def kind_of_refusal(kind: ErrorKind, words: str) -> ErrorKind:

@@ -50,6 +50,7 @@ _SIGNS: Final = ("signature", "opaque", "encrypted")  # of thoughts, and no word
 # DeepSeek since 3.2 and Kimi refuse a past call without the thoughts before it; MiniMax
 # and MiMo are worse without them.
 _LATER: Final = re.compile(r"deepseek|kimi|moonshot|minimax|\bmimo\b", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"kimi|moonshot", re.IGNORECASE)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +76,10 @@ class OpaqueFields:
     @property
     def names(self) -> frozenset[str]:
         """The names of the fields of the message and of the calls."""
-        return frozenset(self.message).union(*self.calls.values())
+        calls = self.calls.values()
+        inner = (call.get("function", ()) for call in calls)
+        names = frozenset(self.message).union(*calls, *inner)
+        return names - {"id", "function"}
 
     def without(self, names: frozenset[str]) -> OpaqueFields:
         """Return the fields without those of these names."""
@@ -84,7 +88,7 @@ class OpaqueFields:
         return attrs.evolve(
             self,
             message=_less(self.message, names),
-            calls={key: _less(x, names) for key, x in self.calls.items()},
+            calls={key: _less_inside(x, names) for key, x in self.calls.items()},
         )
 
     def verbatim(self, writer: str, *, lasting: bool) -> Verbatim | None:
@@ -117,6 +121,16 @@ def wants_thoughts_later(model: str) -> bool:
     return _LATER.search(model) is not None
 
 
+def numbers_calls(model: str) -> bool:
+    """Return whether a model of this name loses its way without ids of its own form."""
+    return _NUMBERS.search(model) is not None
+
+
+def plain_id(call_id: str) -> bool:
+    """Return whether an id is of the kind that every server accepts."""
+    return re.fullmatch(r"[A-Za-z0-9_-]{1,40}", call_id) is not None
+
+
 def of_message(delta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the opaque fields of a message, or of a piece of it."""
     return _less(delta, _PLAIN)
@@ -138,6 +152,13 @@ def of_content(content: object) -> list[dict[str, Any]]:
         for part in parts
         if isinstance(part, dict) and is_thought(str(part.get("type")))
     ]
+
+
+def _less_inside(call: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    fields = _less(call, names)
+    if "function" in fields:
+        fields["function"] = _less(fields["function"], names)
+    return fields
 
 
 def _less(fields: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
@@ -185,8 +206,11 @@ class Collected:
             return known
         if isinstance(piece, list):
             rows = old if isinstance(old, list) else []
+            before = len(rows)
             for row in piece:
-                if rows and _continues(row, rows[-1]):
+                # The rows of one piece are different ones, unless it numbers them.
+                one = len(rows) == before or (isinstance(row, dict) and "index" in row)
+                if rows and one and _continues(row, rows[-1]):
                     rows[-1] = self._joined(rows[-1], row, name)
                 else:
                     rows.append(self._joined(None, row, name))
@@ -205,7 +229,7 @@ def _is_words(name: str) -> bool:
     """Return whether the same piece twice means that it was said twice."""
     if name in _WORDS:
         return True
-    return is_thought(name) and not any(sign in name for sign in _SIGNS)
+    return is_thought(name) and not _is_sign(name)
 
 
 def _continues(row: object, last: object) -> bool:
@@ -216,7 +240,16 @@ def _continues(row: object, last: object) -> bool:
         old, new = _finished(last.get(name)), row.get(name)
         if None not in (old, new) and old != new:
             return False
-    return "index" in row or any(map(_is_words, row))
+    if "index" in row:
+        return True
+    words = any(_is_words(name) and x for name, x in row.items())
+    signed = any(_finished(x) for name, x in last.items() if _is_sign(name))
+    # What follows a signature is another thought.
+    return not (words and signed) and any(map(_is_words, row))
+
+
+def _is_sign(name: str) -> bool:
+    return any(sign in name for sign in _SIGNS)
 
 
 def _finished(value: Any) -> Any:

@@ -29,13 +29,14 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 from .llm import Message
 from .opaque import OpaqueFields
+from .payloads import safe_name
 
 BEGIN: Final = "(The conversation begins.)"
 GO_ON: Final = "(Go on exactly where you stopped, without saying it again.)"
 NOTHING: Final = "…"  # stands for an empty utterance
 _MISSING: Final = "There is no answer."
 _MARK: Final = re.compile(r"<\s*[/\u2044\u2215\uff0f\\]\s*data", re.IGNORECASE)
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")  # OpenAI takes no longer ones
 _SHORT: Final = re.compile(r"[A-Za-z0-9]{9}")
 
 
@@ -108,8 +109,9 @@ class ShapedTurn:
     @property
     def extras(self) -> OpaqueFields:
         """The fields that the model wants back with these calls."""
-        found = (part.fields for part in self.parts if isinstance(part, Extras))
-        return next(found, OpaqueFields())
+        # Calls come last, and what belongs to them with them.
+        found = [part.fields for part in self.parts if isinstance(part, Extras)]
+        return found[-1] if found else OpaqueFields()
 
     @property
     def results(self) -> list[Result]:
@@ -130,6 +132,7 @@ def shape(
     *,
     tool_messages: bool = True,
     short_ids: bool = False,
+    numbered_ids: bool = False,
     verbatim: Verbatim = lambda _: ("", ()),
     opaque: OpaqueOf = lambda _: OpaqueFields(),
 ) -> Shaped:
@@ -138,6 +141,7 @@ def shape(
     Args:
       messages: the conversation.
       tool_messages: False describes calls and results in words of the user's turn.
+      numbered_ids: True makes ids such as ``functions.roll:0``, as Kimi writes them.
       short_ids: True makes ids of nine letters and digits, as Mistral wants them.
       verbatim: returns the blocks of an answer as its model wants them back, and the
         text before them that was written for the model.
@@ -147,7 +151,9 @@ def shape(
     # Only the first message: a late result may be the second, and is no prompt.
     at = 1 if messages and messages[0].role == "system" else 0
     system = messages[0].content if at else ""
-    spoken = _Spoken(tool_messages, short_ids, verbatim, opaque).of(messages[at:])
+    spoken = _Spoken(tool_messages, short_ids, verbatim, opaque, numbered_ids).of(
+        messages[at:]
+    )
     return Shaped(system, tuple(_alternating(spoken)))
 
 
@@ -185,6 +191,7 @@ class _Spoken:
     _short_ids: bool
     _verbatim: Verbatim
     _opaque: OpaqueOf
+    _numbered_ids: bool = False
     _used: set[str] = attrs.field(factory=set, init=False)
 
     def of(self, messages: Sequence[Message]) -> Iterator[tuple[str, list[Part]]]:
@@ -213,7 +220,11 @@ class _Spoken:
         self, message: Message, answers: Sequence[Message]
     ) -> Iterator[tuple[str, list[Part]]]:
         """Yield an assistant's message with its results."""
-        calls = [self._known(call) for call in message.calls]
+        extras = self._opaque(message)
+        written = {} if extras is None else extras.calls
+        calls = [
+            self._known(x, asis="id" in written.get(x.id, {})) for x in message.calls
+        ]
         words: list[Part] = [Text(message.content)] * bool(message.content.strip())
         left = list(answers)
         results: list[Part] = []
@@ -224,7 +235,10 @@ class _Spoken:
             content = _MISSING if found is None else found.content
             results.append(Result(call, content))
         orphans = [Text(data(_told(x.name, "", x.content))) for x in left]
-        extras = self._opaque(message) if calls else OpaqueFields()
+        if not calls:
+            of_text = [Extras(extras)] if extras is not None and extras.message else []
+            yield "assistant", [*words, *of_text] if words else []
+            return
         if not self._tool_messages or extras is None:
             told = [_flat(x) for x in results if isinstance(x, Result)]
             yield "assistant", words
@@ -244,9 +258,16 @@ class _Spoken:
             yield "assistant", [*words, *[Extras(extras)] * bool(calls), *shaped]
         yield "user", [*results, *orphans]
 
-    def _known(self, call: ToolCall) -> ToolCall:
+    def _known(self, call: ToolCall, *, asis: bool) -> ToolCall:
         """Return the call with an id that may be used."""
-        fresh = self._id(call.id)
+        if self._numbered_ids:
+            fresh = f"functions.{safe_name(call.name)}:{len(self._used)}"
+            self._used.add(fresh)
+        elif asis and not self._short_ids and call.id not in self._used:
+            fresh = call.id
+            self._used.add(fresh)
+        else:
+            fresh = self._id(call.id)
         return call if fresh == call.id else attrs.evolve(call, id=fresh)
 
     def _id(self, call_id: str) -> str:

@@ -10,8 +10,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
+
+from glyphoxa_trio.tools.loose_arguments import almost_json
 
 MOST_READ: Final = 256 * 1024  # characters of one block that are read as calls
 _PYTHON: Final = 16 * 1024  # characters that are parsed as Python
@@ -23,8 +27,17 @@ _NAMES: Final = (
     "tool",
     "function",
     "recipient_name",
+    "action",
 )
-_ARGUMENTS: Final = ("arguments", "parameters", "args", "tool_input", "input", "params")
+_ARGUMENTS: Final = (
+    "arguments",
+    "parameters",
+    "args",
+    "tool_input",
+    "input",
+    "params",
+    "action_input",
+)
 # Words before a tool's name: namespaces that templates put every tool into.
 _NAMESPACES: Final = frozenset(
     {"functions", "function", "default", "api", "tools", "tool", "mcp", "namespace"}
@@ -53,6 +66,10 @@ _PARAMETER: Final = re.compile(
     re.DOTALL,
 )
 _WRAPPING: Final = re.compile(r"</?(?:tool_?calls?|function_?calls?)>", re.IGNORECASE)
+_GEMMA_TEXT: Final = re.compile(r'<\|"\|>(.*?)<\|"\|>|<escape>(.*?)<escape>', re.DOTALL)
+_CALLED: Final = re.compile(r"call:(?P<name>[A-Za-z_][\w.:/-]{0,120})\s{0,9}\{")
+_ALONE: Final = re.compile(r"[A-Za-z_][\w.:/-]{0,120}")
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
 _WORD: Final = re.compile(r"\s*(?P<name>[A-Za-z_][\w.:/-]*)")
 
 Call = tuple[str, str]
@@ -68,6 +85,13 @@ def tool_named(written: str, names: Iterable[str]) -> str:
     known = frozenset(names)
     if written in known:
         return written
+    last = _TAIL.sub("", written.strip().strip("\"'"))
+    while match := re.match(r"(\w+)[.:/](?=\w)", last):
+        if match[1] not in _NAMESPACES:
+            break
+        last = last[match.end() :]
+        if last in known:
+            return last
     word = _key(_TAIL.sub("", written.strip().strip("\"'")))
     found = [name for name in known if word and _key(name) == word]
     return found[0] if len(found) == 1 else ""
@@ -86,7 +110,15 @@ def calls_in(text: str) -> list[Call]:
     text = _WRAPPING.sub("\n", text).strip()
     if len(text) > MOST_READ:
         return []
-    for form in (_as_json, _as_tags, _as_keys, _as_names, _as_python):
+    for form in (
+        _as_json,
+        _as_tags,
+        _as_keys,
+        _as_called,
+        _as_names,
+        _as_python,
+        _as_word,
+    ):
         if found := form(text):
             return found
     return []
@@ -94,7 +126,7 @@ def calls_in(text: str) -> list[Call]:
 
 def _as_json(text: str) -> list[Call]:
     """Read objects such as ``{"name": "roll", "arguments": {…}}``, or a list."""
-    text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text)
+    text = _bare(text)
     values: list[Any] = []
     at = 0
     while at < len(text):
@@ -106,7 +138,38 @@ def _as_json(text: str) -> list[Call]:
         at = end
         while at < len(text) and text[at] in " \t\r\n,;":
             at += 1
+    if not values and text[:1] in ("{", "["):
+        with suppress(ValueError):
+            value = almost_json(text)
+            values += value if isinstance(value, list) else [value]
     return [call for value in values for call in _of_object(value)]
+
+
+def _bare(text: str) -> str:
+    """Return a text without the fence around it, of which an end may be missing."""
+    text = re.sub(r"\A```\w*", "", text).strip()
+    return text.removesuffix("```").rstrip()
+
+
+def _as_called(text: str) -> list[Call]:
+    """Read ``call:roll{dice:<|"|>2d6<|"|>}`` of Gemma, with its own quotes."""
+    calls: list[Call] = []
+    for piece in re.split(r"\b(?=call:[A-Za-z_])", _GEMMA_TEXT.sub(_quoted, text)):
+        if match := _CALLED.match(piece):
+            with suppress(ValueError):
+                begin, end = match.end() - 1, piece.rindex("}") + 1
+                value = almost_json(piece[begin:end])
+                calls.append((match["name"], json.dumps(value)))
+    return calls
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return json.dumps(match[1] if match[1] is not None else match[2])
+
+
+def _as_word(text: str) -> list[Call]:
+    """Read a name that stands alone: a call without arguments."""
+    return [(text, "{}")] if _ALONE.fullmatch(text) else []
 
 
 def _of_object(value: object) -> Iterator[Call]:
@@ -163,11 +226,12 @@ def _as_names(text: str) -> list[Call]:
 
 def _as_python(text: str) -> list[Call]:
     """Read ``roll(dice="2d6")``, alone, printed, or in a list."""
-    text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text)
+    text = _bare(text)
     if len(text) > _PYTHON or "(" not in text:
         return []
     try:
-        tree = ast.parse(text.strip())
+        with warnings.catch_warnings(action="ignore"):  # of its style
+            tree = ast.parse(text.strip())
         return [
             call
             for line in tree.body
@@ -190,8 +254,26 @@ def _of_expression(node: ast.expr) -> Iterator[Call]:
             for inner in node.args:
                 yield from _of_expression(inner)
         elif not node.args:
-            rows = {x.arg: ast.literal_eval(x.value) for x in node.keywords if x.arg}
+            rows = {x.arg: _literal(x.value) for x in node.keywords if x.arg}
             yield name, json.dumps(rows)
+
+
+def _literal(node: ast.expr) -> object:
+    """Return a constant, in which JSON's words stand for Python's."""
+    for inner in ast.walk(node):
+        for name, value in ast.iter_fields(inner):
+            if isinstance(value, ast.Name) and value.id in _CONSTANTS:
+                setattr(inner, name, ast.Constant(_CONSTANTS[value.id]))
+            elif isinstance(value, list):
+                value[:] = [
+                    ast.Constant(_CONSTANTS[x.id])
+                    if isinstance(x, ast.Name) and x.id in _CONSTANTS
+                    else x
+                    for x in value
+                ]
+    if isinstance(node, ast.Name) and node.id in _CONSTANTS:
+        return _CONSTANTS[node.id]
+    return ast.literal_eval(node)
 
 
 def _value(text: str) -> str:

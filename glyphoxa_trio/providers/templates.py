@@ -36,27 +36,34 @@ _TAGS: Final = (
     r"tool_?calls?|function_?calls?|tool_use|tool_code|tool_response|tool_results?"
     r"|function_results?|function_response|function|invoke"
 )
+_ATTRIBUTE: Final = r"(?:\s{1,9}\w{1,24}\s{0,9})?=[^<>\[{`]{0,200}"  # a name
+_OF: Final = "(?:call|response)"
+_HALVES: Final = "tool_call|tool_response|channel|turn"
 _SQUARE: Final = "TOOL_CALLS|TOOL_RESULTS|TOOL_REQUEST|INST|AVAILABLE_TOOLS"
 _KEYS: Final = (  # of an object that is a call
-    "name|type|tool|tool_name|tool_calls?|function|function_name|function_call"
+    "id|tool_call_id|action|name|type|tool|tool_name|tool_calls?|function|function_name|function_call"
     "|recipient_name|arguments|parameters"
 )
 _MARK: Final = re.compile(
-    rf"<{_VENDOR}(?P<tag>{_TAGS})(?:[=\s][^<>]{{0,200}})?>"
+    rf"<{_VENDOR}(?P<tag>{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}})>"
     rf"|</{_VENDOR}(?:{_TAGS}|parameter|s)>"
+    rf"|<(?P<start>start_)function_(?P<of>call|response)>|<end_function_{_OF}>|<escape>"
+    rf"|<\|(?P<half>{_HALVES})>|<(?:{_HALVES})\|>"  # of Gemma 4
     r"|<(?:s|bos|eos|pad|unk|end_of_turn)>"
     r"|<(?P<turn>start_of_turn)>"
-    r"|<[|\uff5c](?P<token>[^|\uff5c<>\n]{1,48})[|\uff5c]>"
+    r"|<[|\uff5c](?P<token>[^|\uff5c<>\n\[{`]{1,48})[|\uff5c]>"
     rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_)(?:{_SQUARE})\]"
     r"|(?P<fence>```(?:json|tool_\w{1,8})?[ \t]{0,9}\r?\n?(?=[ \t]{0,9}[\[{]))"
-    r"|(?P<code>```tool_\w{1,8})"
+    r"|(?P<code>```tool_\w{1,8}(?!\w|\Z))"
     r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}"
     rf'"(?:{_KEYS})"\s{{0,9}}:|\[\s{{0,9}}[a-z_][\w.]{{0,64}}\()',
     re.IGNORECASE,
 )
 # The end of a piece that may become one of them.
 _BEGINNING: Final = re.compile(
-    r"<(?:[/|\uff5c\w][^<>]{0,240})?\Z"
+    rf"</?{_VENDOR}\w{{0,24}}[|:\uff5c]?\Z"
+    rf"|<{_VENDOR}(?:{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}}\w{{0,24}}\s{{0,9}})\Z"
+    r"|</?[|\uff5c][^|\uff5c<>\n\[{`]{0,48}[|\uff5c]?\Z"
     r"|\[/?[A-Z_]{0,20}\Z"
     r"|`{1,2}\Z|```\w{0,14}[ \t]{0,9}\r?\n?[ \t]{0,9}\Z"
     r"|\[\s{0,9}(?:[A-Za-z_][\w.]{0,64})?\Z"
@@ -87,7 +94,9 @@ _ENDS: Final = {
 _NO_CALLS: Final = re.compile(
     r"response|result|output|available|inst|thinking", re.IGNORECASE
 )
-_ROLES: Final = frozenset({"im_start", "start_header_id", "start", "start_of_turn"})
+_ROLES: Final = frozenset(
+    {"turn", "im_start", "start_header_id", "start", "start_of_turn"}
+)
 _ROLE_ENDS: Final = re.compile(
     r"\n|<\|(?:end_header_id|message|im_sep)\|>|(?=<\|channel\|>)", re.IGNORECASE
 )
@@ -258,7 +267,13 @@ class Templates:
             block = _Withheld(
                 mark=mark, end=re.compile(rf"\[(?:/|END_){name}\]|</s>", re.IGNORECASE)
             )
-        elif name := match["token"] or match["turn"]:
+        elif match["start"]:
+            end = re.compile(rf"<end_function_{match['of']}>", re.IGNORECASE)
+            block = _Withheld(mark=mark, end=end)
+        elif (name := match["half"]) and name != "turn":
+            end = re.compile(rf"<{name}\|>", re.IGNORECASE)
+            block = _Withheld(mark=mark, end=end, calls=name != "channel")
+        elif name := match["token"] or match["turn"] or match["half"]:
             block = self._of_token(mark, name.lower().replace("\u2581", "_").strip())
         elif match["fence"] or match["code"]:
             text = not match["code"] and "tool_" not in mark

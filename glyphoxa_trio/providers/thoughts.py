@@ -28,6 +28,7 @@ _OPEN: Final = {f"<{name}>": f"</{name}>" for name in _NAMES} | {
     "[think]": "[/think]",
     "<|begin_of_thought|>": "<|end_of_thought|>",
     "◁think▷": "◁/think▷",
+    "<seed:think>": "</seed:think>",
 }
 _TAGS: Final = (*_OPEN, *_OPEN.values())
 _LONGEST: Final = max(map(len, _TAGS))

@@ -9,9 +9,13 @@ or lost something on its way, is left for the model to write again.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
+import tokenize
+import warnings
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import attrs
@@ -22,12 +26,13 @@ MOST_LOOKS: Final = 4_000  # at parts of a schema, of one value
 _REFERENCES: Final = 8  # that lead to one another
 _LAYERS: Final = 3  # times that a text may be quoted as JSON once more
 
-_FENCED: Final = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_LANGUAGE: Final = re.compile(r"\w*")  # after the beginning of a fence
 _NUMBER: Final = re.compile(
     r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?"
 )
 # Escapes that mean the same in JSON and in Python.
-_OTHER_ESCAPE: Final = re.compile(r"\\(?![nrtbf\"'\\u])")
+_ESCAPES: Final = re.compile(r"\\(?:[nrtbf\"'\\u]|(?P<other>.|\Z))", re.DOTALL)
+_SEVERAL: Final = re.compile(r"[,;\n]")  # in a text that may be a list of texts
 _NAMES: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
 
 
@@ -41,8 +46,9 @@ def almost_json(text: str) -> Any:
         text = text.strip()
         if len(text) > MOST_REPAIRED:
             break
-        if fenced := _FENCED.fullmatch(text):
-            text = fenced[1]
+        text = unfenced(text)
+        if text.startswith("{}") and text[2:].lstrip().startswith("{"):
+            text = text[2:].lstrip()  # no arguments yet, and then all of them
         try:
             value = _LENIENT.decode(text)
         except (ValueError, RecursionError):
@@ -57,12 +63,54 @@ def almost_json(text: str) -> Any:
 
 def _python(text: str) -> Any:
     """Read a text as a literal of Python, or of JavaScript."""
-    if not text.startswith(("{", "[")) or _OTHER_ESCAPE.search(text):
+    if not text.startswith(("{", "[")):
         raise ValueError("no object")
+    if any(x["other"] is not None for x in _ESCAPES.finditer(text)):
+        raise ValueError("an escape that means something else")
     try:
-        return _value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError):
+        with warnings.catch_warnings(action="ignore"):  # of its style
+            tree = ast.parse(_with_quoted_keys(text), mode="eval")
+        return _value(tree.body)
+    except (SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         raise ValueError("no object") from None
+
+
+def _with_quoted_keys(text: str) -> str:
+    """Return the text with quotes around bare keys, of which some are Python's words.
+
+    Raises:
+      ValueError: if Python would join two strings, or ignore a comment.
+    """
+    lines = text.split("\n")
+    last = before = ""
+    keys: list[tuple[int, int, str]] = []
+    name: tuple[int, int, str] | None = None
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT):
+            continue
+        if token.type == tokenize.COMMENT:
+            raise ValueError("a comment")
+        kind = tokenize.tok_name[token.type]
+        if kind == last == "STRING":
+            raise ValueError("two strings without a comma")
+        if token.string == ":" and name is not None:
+            keys.append(name)
+        name = None
+        if token.type == tokenize.NAME and before in ("{", ","):
+            name = (token.start[0] - 1, token.start[1], token.string)
+        last, before = kind, token.string
+    for row, column, word in reversed(keys):
+        line = lines[row]
+        end = column + len(word)
+        lines[row] = f"{line[:column]}{json.dumps(word)}{line[end:]}"
+    return "\n".join(lines)
+
+
+def unfenced(text: str) -> str:
+    """Return what stands in a fence of code; other text as it is."""
+    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
+        return text
+    return _LANGUAGE.sub("", text[3:-3], count=1).strip()
 
 
 def _value(node: ast.expr) -> Any:
@@ -71,7 +119,9 @@ def _value(node: ast.expr) -> Any:
             return value
         case ast.Name(name) if name in _NAMES:
             return _NAMES[name]
-        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)) if (
+            not isinstance(value, bool)
+        ):
             return -value
         case ast.List(rows):
             return [_value(row) for row in rows]
@@ -124,23 +174,63 @@ class _Fitting:
     root: Any
     looks: int = 0
 
-    def of(self, value: Any, schema: Any, depth: int = 0) -> Any:
-        """Return the value as this part of the schema asks for it."""
+    def of(
+        self, value: Any, schema: Any, depth: int = 0, *, entry: bool = False
+    ) -> Any:
+        """Return the value as this part of the schema asks for it.
+
+        An entry of a list does not become a list: several may belong into one.
+        """
         schema = self._part(schema)
         if depth > DEEPEST or not isinstance(schema, Mapping):
             return value
         choices = [x for key in ("anyOf", "oneOf") for x in _rows(schema.get(key))]
         types = self._types(schema, choices)
         if types and not _is_one_of(value, types):
-            return self._converted(value, types, schema, depth)
-        for part in [*_rows(schema.get("allOf")), *choices]:
+            return self._converted(value, types, schema, depth, entry)
+        for part in _rows(schema.get("allOf")):
             value = self.of(value, part, depth + 1)
+        if choices:
+            value = self._of_choices(value, choices, depth)
         if isinstance(value, dict):
             return self._object(value, schema, depth)
         items = schema.get("items")
         if isinstance(value, list) and isinstance(items, Mapping):
-            return [self.of(row, items, depth + 1) for row in value]
+            return [self.of(row, items, depth + 1, entry=True) for row in value]
         return value
+
+    def _of_choices(self, value: Any, choices: list[Any], depth: int) -> Any:
+        """Return the value as those choices want it that it may have been meant for.
+
+        It stays as it is if they do not agree.
+        """
+        taken = [x for x in choices if self._may_mean(value, x)]
+        found = [self.of(value, x, depth + 1) for x in taken or choices]
+        wanted = found if taken else [x for x in found if x != value]
+        agree = wanted and all(x == wanted[0] for x in wanted)
+        return wanted[0] if agree else value
+
+    def _may_mean(self, value: Any, choice: Any) -> bool:
+        """Return whether a value already has the kind of a choice."""
+        part = self._part(choice)
+        if not isinstance(part, Mapping):
+            return True
+        if "const" in part or isinstance(part.get("enum"), list):
+            return value in _constants(part)
+        types = self._types(part, _rows(part.get("anyOf")) or _rows(part.get("oneOf")))
+        if types and not _is_one_of(value, types):
+            return False
+        fields = part.get("properties")
+        if not isinstance(value, dict) or not isinstance(fields, Mapping):
+            return True
+        if part.get("additionalProperties") is False and not value.keys() <= {*fields}:
+            return False
+        for name, given in value.items():
+            field = self._part(fields.get(name))
+            known = _constants(field) if isinstance(field, Mapping) else []
+            if known and given not in known:
+                return False
+        return True
 
     def _object(
         self, value: dict[str, Any], schema: Mapping[str, Any], depth: int
@@ -166,29 +256,35 @@ class _Fitting:
         return not types or "null" in types
 
     def _converted(
-        self, value: Any, types: frozenset[str], schema: Mapping[str, Any], depth: int
+        self,
+        value: Any,
+        types: frozenset[str],
+        schema: Mapping[str, Any],
+        depth: int,
+        entry: bool,
     ) -> Any:
         """Return a value in one of the types, or as it is."""
         if isinstance(value, str):
             text = value.strip()
             if types & {"integer", "number"} and _NUMBER.fullmatch(text):
-                number = json.loads(text)
-                if isinstance(number, float) and number.is_integer():
-                    number = int(number)
-                if isinstance(number, int) or "number" in types:
-                    return number
+                exact = Decimal(text)
+                if exact == exact.to_integral_value():
+                    return int(exact)
+                if "number" in types and Decimal(repr(float(text))) == exact:
+                    return float(text)
             if "boolean" in types and text.lower() in ("true", "false"):
                 return text.lower() == "true"
             if "null" in types and text.lower() == "null":
                 return None
             if types & {"array", "object"} and text[:1] in ("{", "["):
                 try:
-                    inner = json.loads(text)
+                    inner = _LENIENT.decode(text)
                 except (ValueError, RecursionError):
                     return value
                 if _is_one_of(inner, types):
                     return self.of(inner, schema, depth + 1)
-        if "array" in types and value is not None and not isinstance(value, list):
+        several = isinstance(value, str) and (_SEVERAL.search(value) or not value)
+        if "array" in types and not entry and not several and value is not None:
             return self.of([value], schema, depth + 1)
         return value
 
@@ -239,6 +335,10 @@ def _is_one_of(value: Any, types: frozenset[str]) -> bool:
         case list():
             return "array" in types
     return "object" in types
+
+
+def _constants(schema: Mapping[str, Any]) -> list[Any]:
+    return [schema["const"]] if "const" in schema else _rows(schema.get("enum"))
 
 
 def _rows(value: Any) -> list[Any]:

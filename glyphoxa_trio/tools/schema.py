@@ -8,9 +8,10 @@ fetched.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -106,9 +107,15 @@ class ArgumentSchema:
         if problem is None:
             return arguments
         repaired = fitted(arguments, self.parameters)
-        if repaired == arguments or problem_of(self.compiled(), repaired) is not None:
+        if repaired == arguments:
             raise InvalidArguments(problem)
-        return cast("dict[str, Any]", repaired)
+        try:  # what was quoted in a text has the limits of all arguments
+            repaired = load(json.dumps(repaired))
+        except (InvalidArguments, ValueError, RecursionError):
+            raise InvalidArguments(problem) from None
+        if problem_of(self.compiled(), repaired) is not None:
+            raise InvalidArguments(problem)
+        return repaired
 
 
 def sound(schema: Any, *, foreign: bool) -> Compiled:

@@ -43,6 +43,9 @@ def spoken(*pieces: str) -> list[str]:
         ("**Welcome** to the *old* inn.", "Welcome to the old inn."),
         ("***Stop*** right there, __now__!", "Stop right there, now!"),
         ("**Bold with *nested* words** here.", "Bold with nested words here."),
+        ("*never* do that.", "never do that."),
+        ("*nicht* du.", "nicht du."),
+        ("when x<y and z>w stop", "when x<y and z>w stop"),
         ("It costs ~~fifty~~ ==forty== gold.", "It costs fifty forty gold."),
         ("un**frigging**believable", "unfriggingbelievable"),
         # blocks

@@ -133,6 +133,9 @@ class Vendor:
         if words := self.refusal(messages):
             return refuse(words)
         if messages[-1]["role"] == "tool" or "weigh" in messages[-1]["content"]:
+            if "deepseek" in self.model:
+                thought = {"reasoning_content": THOUGHT}
+                return streamed(thought, {"content": "Three pounds."}, reason="stop")
             return SayText("Three pounds.")
         return streamed(*self.deltas)
 
@@ -154,6 +157,17 @@ def deepseek(messages: Messages) -> str:
             return (
                 "Missing `reasoning_content` field in the assistant message at message"
                 f" index {n}."
+            )
+    return ""
+
+
+def deepseek_4(messages: Messages) -> str:
+    """It wants the field with every answer, not with calls alone."""
+    for message in messages:
+        if message["role"] == "assistant" and "reasoning_content" not in message:
+            return (
+                "The `reasoning_content` in the thinking mode must be passed back to"
+                " the API."
             )
     return ""
 
@@ -265,6 +279,7 @@ VENDORS = {
     ),
     "litellm": Vendor("vertex-of-a-proxy", [call(**OF_FUNCTION)], litellm),
 }
+VENDORS["deepseek 4"] = attrs.evolve(VENDORS["deepseek"], refusal=deepseek_4)
 VENDORS["kimi"].deltas = [*VENDORS["kimi"].deltas, call()]
 
 
@@ -325,6 +340,29 @@ async def test_a_saved_history_is_told_in_words_to_a_model_that_wants_thoughts()
     refused, *_, last = server.requests[before:]
     assert called(refused["messages"])
     assert "three pounds of gold" in json.dumps(last["messages"])
+
+
+@pytest.mark.parametrize(
+    ("model", "written", "sent"),
+    [
+        ("kimi-k2", "functions.weigh:0", "functions.weigh:0"),
+        ("kimi-k2", "call_abc", "functions.weigh:0"),
+        ("gemini-of-a-proxy", "c__thought__CiQ+/=", "c__thought__CiQ+/="),
+        ("any", "x" * 46, "x" * 46),
+    ],
+)
+async def test_an_id_that_the_model_needs_goes_back_as_it_came(
+    model: str, written: str, sent: str
+) -> None:
+    first = call()
+    first["tool_calls"][0]["id"] = written
+    script = [streamed(first), SayText("Three pounds.")]
+    async with open_model_server(script) as server:
+        async with bartok(server, model) as runtime:
+            assert (await told(runtime, "Weigh this."))[0] == "Three pounds."
+    messages = server.requests[1]["messages"]
+    assert called(messages)[0]["tool_calls"][0]["id"] == sent
+    assert messages[-1]["tool_call_id"] == sent
 
 
 async def test_another_model_gets_nothing_of_it() -> None:

@@ -327,3 +327,17 @@ def test_a_model_that_repeats_itself_holds_nobody_up(
     for pieces in ([text], list(text)):
         assert "".join("".join(split(*pieces)).split()) == visible
         assert visible.startswith("".join((opening(*pieces)[0] or "").split()))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("先生。*笑* 你好。*点头* 好。", ["先生。", "*笑* 你好。", "*点头* 好。"]),
+        ("你好!请坐!喝酒!", ["你好!", "请坐!", "喝酒!"]),
+    ],
+)
+def test_a_mark_behind_a_wide_stop_opens_what_follows(
+    text: str, sentences: list[str]
+) -> None:
+    reader = Sentences()
+    assert [*reader.feed(text), *reader.end()] == sentences

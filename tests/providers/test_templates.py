@@ -106,6 +106,16 @@ FORMS = {
         f'[{{"tool_call_id": "0", "tool_name": "weigh", "parameters": {OBJECT}}}]'
         "<|END_ACTION|>"
     ),
+    "gemma 4": '<|tool_call>call:weigh{what:<|"|>gold<|"|>,times:2}<tool_call|>',
+    "functiongemma": (
+        "<start_function_call>call:weigh{what:<escape>gold<escape>,times:2}"
+        "<end_function_call>"
+    ),
+    "hermes, in single quotes": (
+        "<tool_call>{'name': 'weigh', 'arguments': {'what': 'gold', 'times': 2}}"
+        "</tool_call>"
+    ),
+    "fence of tools": f"```tool_call\n{CALL}\n```",
     "granite, phi": f"<|tool_call|>[{CALL}]<|/tool_call|>",
     "openai, as text": json.dumps(
         {"tool_calls": [{"function": {"name": "weigh", "arguments": OBJECT}}]}
@@ -183,6 +193,7 @@ def test_nothing_of_a_template_is_spoken(text: str, said: str, cuts: list[int]) 
 @pytest.mark.parametrize(
     "text",
     [
+        "I <3 you, traveller. <invoke the spirits> HP <5 means trouble.",
         "If a < b and c > d, then <3 [sic] `x`, [ARGH] {hm} and [laughs].",
         'The sign says {"name": "The Mare", "beds": 4}, no more.',
         "<b>Bold</b> words, 2 < 3, <- and ->, a|b.",
@@ -245,7 +256,8 @@ def test_a_name_with_words_of_the_template_finds_its_tool(written: str) -> None:
 
 
 def test_a_name_that_may_be_two_tools_is_neither() -> None:
-    assert tool_named("functions.look_up", {"look_up", "look.up"}) == ""
+    assert tool_named("look/up", {"look_up", "look.up"}) == ""
+    assert tool_named("functions.look_up", {"look_up", "tool_look_up"}) == "look_up"
 
 
 def events(assembler: Assembler | Messages, *payloads: object) -> list[LLMEvent]:

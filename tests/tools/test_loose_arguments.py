@@ -178,3 +178,58 @@ def test_what_fits_stays_as_it_is(value: Any) -> None:
 def test_a_long_text_is_not_looked_at() -> None:
     with pytest.raises(ValueError, match="no object"):
         almost_json("{'a': '" + "x" * 70_000 + "'}")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{class: "wizard", from: "inn"}', {"class": "wizard", "from": "inn"}),
+        (r"{'re': '\\d+'}", {"re": r"\d+"}),
+        ('{}{"what": "gold"}', {"what": "gold"}),
+        ("{'a': 'x\u2028y', b: 'z'}", {"a": "x\u2028y", "b": "z"}),
+    ],
+)
+def test_bare_keys_may_be_words_of_python(text: str, value: dict[str, Any]) -> None:
+    assert load(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"items": ["sword" "shield"]}',
+        "{'text': 'it''s'}",
+        '{"a": 1, # "b": 2\n "c": 3}',
+        '{"a": -True}',
+        "```" + " " * 60_000 + "x",
+    ],
+)
+def test_what_python_would_read_otherwise_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArguments):
+        load(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "5", "5"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", "null"),
+        ({"oneOf": [{"type": "string"}, {"type": "boolean"}]}, "true", "true"),
+        ({"type": "integer"}, "9007199254740993.0", 9007199254740993),
+    ],
+)
+def test_a_value_that_fits_is_not_changed_for_another_field(
+    field: dict[str, Any], written: Any, meant: Any
+) -> None:
+    count = {"type": "integer"}
+    schema = {"type": "object", "properties": {"x": field, "count": count}}
+    text = json.dumps({"x": written, "count": "3"})
+    assert ArgumentSchema(schema).parse(text) == {"x": meant, "count": 3}
+
+
+@pytest.mark.parametrize(
+    "text", ["[NaN]", "[1e400]", '[{"a": 1, "a": 2}]', '["\\ud800"]', "[" * 200]
+)
+def test_json_in_a_text_has_the_limits_of_all_arguments(text: str) -> None:
+    schema = {"type": "object", "properties": {"rows": {"type": "array"}}}
+    with pytest.raises(InvalidArguments):
+        ArgumentSchema(schema).parse(json.dumps({"rows": text}))

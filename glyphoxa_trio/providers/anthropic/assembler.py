@@ -35,6 +35,7 @@ from glyphoxa_trio.providers.llm import (
     Verbatim,
     Working,
 )
+from glyphoxa_trio.providers.opaque import plain_id
 from glyphoxa_trio.providers.payloads import (
     count,
     is_whole,
@@ -52,6 +53,7 @@ from .wire import THOUGHTS
 
 MAX_KEPT: Final = 4 * 1024 * 1024  # characters of one response
 
+_OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 _ENDS: Final[Mapping[str, FinishReason]] = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
@@ -99,6 +101,7 @@ class _Block:
                 return {"type": self.kind, "data": self.first.get("data")}
             case "tool_use" if call is not None:
                 return {
+                    **self.first,  # such as a signature
                     "type": "tool_use",
                     "id": call.id,
                     "name": safe_name(call.name),
@@ -271,13 +274,24 @@ class Assembler(answer.ResponseAssembler):
         for name, arguments in self.templates.besides([*calls.values()]):
             index = max((*self._blocks, *calls), default=-1) + 1
             calls[index] = ToolCall(self.new_id(), name, arguments)
+        self._payloads.bounded(len(calls), self._written)
         return calls
 
     def _verbatim(self, calls: Mapping[int, ToolCall]) -> Verbatim | None:
         """Return the response as the server takes it back, if it needs its thoughts."""
         thought = any(block.kind in THOUGHTS for block in self._blocks.values())
-        if not (calls and thought):
+        extra = any(
+            block.first.keys() - _OF_A_CALL or not plain_id(calls[at].id)
+            for at, block in self._blocks.items()
+            if at in calls
+        )
+        if not (calls and (thought or extra)):
             return None
         again = [block.again(calls.get(at)) for at, block in self._blocks.items()]
+        # Those that it wrote into its text are calls like the others.
+        for at, call in calls.items():
+            if at not in self._blocks:
+                first = {"id": call.id, "name": call.name}
+                again.append(_Block(first, "tool_use").again(call))
         content = json.dumps([block for block in again if block is not None])
         return Verbatim(model=self.writer, content=content, lasting=self.lasting)

@@ -54,6 +54,7 @@ from glyphoxa_trio.providers.opaque import (
     of_call,
     of_content,
     of_message,
+    plain_id,
 )
 from glyphoxa_trio.providers.payloads import (
     count,
@@ -219,7 +220,7 @@ class Assembler(answer.ResponseAssembler):
         if slot is not None and self._goes_on(slot, name):
             name, slot.name = "", slot.name + name
         if slot is None or not slot.continued_by(call_id, name, fragment):
-            if not (call_id or name or fragment.strip()):
+            if not (call_id or name or fragment.strip() or of_call(entry)):
                 return
             slot = _Slot(index)
             self._slots.append(slot)
@@ -261,13 +262,19 @@ class Assembler(answer.ResponseAssembler):
 
     def _verbatim(self, calls: list[tuple[ToolCall, _Slot | None]]) -> Verbatim | None:
         """Return what the model wants back with its calls."""
-        of_calls = {call.id: slot.fields.value for call, slot in calls if slot}
+        of_calls = {
+            call.id: (slot.fields.value or {})
+            | ({} if plain_id(slot.id) or call.id != slot.id else {"id": slot.id})
+            for call, slot in calls
+            if slot
+        }
         fields = OpaqueFields(
             message=self._fields.value or {},
             parts=self._parts.value or (),
             calls={key: x for key, x in of_calls.items() if x},
         )
-        return fields.verbatim(self.writer, lasting=self.lasting) if calls else None
+        wanted = calls or (self.lasting and fields.thinks)
+        return fields.verbatim(self.writer, lasting=self.lasting) if wanted else None
 
     def _calls(self, cut: bool) -> list[tuple[ToolCall, _Slot | None]]:
         """Return the calls; of an answer that was cut, only complete ones."""
@@ -278,6 +285,8 @@ class Assembler(answer.ResponseAssembler):
             arguments = slot.arguments
             if cut and not (slot.name and is_whole(arguments)):
                 continue
+            if not (slot.name or slot.id or arguments.strip()):
+                continue  # fields of a call that never came
             if not slot.name:
                 raise self._payloads.malformed("a tool call without a name")
             whole = (slot.index, slot.id, slot.name, arguments)
@@ -293,4 +302,5 @@ class Assembler(answer.ResponseAssembler):
             calls.append((ToolCall(call_id, name, text), slot))
         for name, arguments in self.templates.besides(call for call, _ in calls):
             calls.append((ToolCall(self.new_id(), name, arguments), None))
+        self._payloads.bounded(len(calls), self._size)
         return calls

@@ -15,7 +15,7 @@ import attrs
 
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
-from glyphoxa_trio.providers.opaque import OpaqueFields, opaque_fields
+from glyphoxa_trio.providers.opaque import OpaqueFields, numbers_calls, opaque_fields
 from glyphoxa_trio.providers.payloads import safe_name
 from glyphoxa_trio.providers.schemas.forms import SchemaForm, tool_in
 from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
@@ -31,6 +31,9 @@ UNSIGNED: Final[Mapping[str, Any]] = {
     }
 }
 """A call that Gemini 3 has not written itself, as Google's documentation wants it."""
+
+NO_THOUGHTS: Final = OpaqueFields(message={"reasoning_content": ""})
+"""An answer without thoughts, as DeepSeek takes it if it wants thoughts back."""
 
 _OURS: Final = frozenset({"model", "messages", "tools", "stream", "n"}) | DISPENSABLE
 
@@ -91,7 +94,7 @@ def request_body(
     """
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request.messages, options, writer or model)),
+        "messages": list(_messages(request.messages, options, writer or model, model)),
         "stream": True,
     }
     forced = request.tools_forbidden and not options.tool_choice
@@ -124,13 +127,14 @@ def _tool(spec: ToolSpec, form: SchemaForm) -> dict[str, Any]:
 
 
 def _messages(
-    messages: Sequence[Message], options: RequestOptions, writer: str
+    messages: Sequence[Message], options: RequestOptions, writer: str, model: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a conversation."""
     shaped = shape(
         messages,
         tool_messages=options.tools and options.tool_messages,
         short_ids=options.short_ids,
+        numbered_ids=numbers_calls(model) and not options.short_ids,
         opaque=lambda message: _opaque(message, options, writer),
     )
     # Without a system role the prompt is put before the first words.
@@ -147,7 +151,8 @@ def _messages(
             continue
         if turn.texts and turn.results:
             # Some servers require an assistant message between a result and a user's.
-            yield {"role": "assistant", "content": NOTHING}
+            empty = NO_THOUGHTS.message if options.thoughts_back else {}
+            yield {**empty, "role": "assistant", "content": NOTHING}
         if turn.texts:
             yield _said(turn.texts, before, name_field=options.name_field)
             before = []
@@ -170,7 +175,7 @@ def _answer(
     text = "\n\n".join(map(str, turn.texts))
     calls = turn.calls
     if not calls:
-        yield {"role": "assistant", "content": text}
+        yield {**turn.extras.message, "role": "assistant", "content": text}
         return
     extras = turn.extras
     parts = [{"type": "text", "text": text}] * bool(text.strip())
@@ -202,6 +207,10 @@ def _opaque(
     model's are of no use to it.
     """
     fields = opaque_fields(message, writer).without(options.refused_back)
+    if not message.calls:
+        if options.thoughts_back and not fields.thinks:
+            return NO_THOUGHTS
+        return fields
     if options.thoughts_back and not fields.thinks:
         return None
     if options.signed_calls and not any(fields.calls.values()):
