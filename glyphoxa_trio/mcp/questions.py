@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -30,11 +31,16 @@ _KINDS: Final = ("string", "number", "integer", "boolean")
 
 # What nobody may be asked for in clear: MCP forbids servers to ask for it in a form.
 _SECRET: Final = re.compile(
-    r"pass\s?-?_?(word|phrase|code)|passwd|\bpwd\b|secret|credential|\btoken\b"
-    r"|api[ _-]?key|private[ _-]?key|access[ _-]?key|\bpin\b|\bcvv\b|\bcvc\b|\bssn\b"
-    r"|card[ _-]?number|security[ _-]?code|one[ _-]?time[ _-]?code|\botp\b",
+    r"pass\s?-?_?(word|phrase|code)|passwd|\bpwd\b|credential|secret[ _-]?key"
+    r"|api[ _-]?key|private[ _-]?key|access[ _-]?(key|token)|\bcvv\b|\bcvc\b|\bssn\b"
+    r"|card[ _-]?number|security[ _-]?code|one[ _-]?time[ _-]?code|\botp\b"
+    r"|passwort|kennwort|contraseña|mot de passe|\bsenha\b|wachtwoord|\bhasło\b|пароль"
+    r"|密码|密碼|パスワード|비밀번호",
     re.IGNORECASE,
 )
+# A secret door and a token on the map are none; a field of text with that name is one.
+_SECRET_NAME: Final = re.compile(r"\b(secret|token|pin)\b", re.IGNORECASE)
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 
 class QuestionRefused(GlyphoxaError):
@@ -87,16 +93,27 @@ def question_of(server: str, text: str, schema: Mapping[str, Any]) -> ServerQues
         for name, each in properties.items()
     )
     question = ServerQuestion(server, visible(cut(text, _TEXT)), fields)
-    spoken = [question.text]
-    for field in fields:
-        spoken += [field.name.replace("_", " "), field.name, field.title]
-        spoken += [field.description]
-    if any(_SECRET.search(words) for words in spoken):
+    if _SECRET.search(_plain(text)) or any(map(_is_secret, fields)):
         raise QuestionRefused(
             "a person is not asked for secrets in a form: put them into the server's"
             " configuration (env, headers or auth)"
         )
     return question
+
+
+def _is_secret(field: QuestionField) -> bool:
+    """Return whether a field asks for a secret."""
+    names = [_plain(_HUMP.sub(" ", x)) for x in (field.name, field.title)]
+    is_text = field.kind == "string" and not field.choices
+    named = is_text and any(map(_SECRET_NAME.search, names))
+    words = [*names, field.name, _plain(field.description)]
+    return named or any(map(_SECRET.search, words))
+
+
+def _plain(text: str) -> str:
+    """Return a text without the letters by which a word is disguised."""
+    letters = unicodedata.normalize("NFKC", text)
+    return "".join(x for x in letters if unicodedata.category(x) != "Cf")
 
 
 def checked(schema: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

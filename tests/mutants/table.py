@@ -46,8 +46,8 @@ MUTANTS: Final = (
     Mutant(
         "a fan-out has a quarter of a second more",
         "actors/fanout.py",
-        "= trio.CancelScope(deadline=self.deadline)",
-        "= trio.CancelScope(deadline=self.deadline + 0.25)",
+        "= trio.CancelScope(deadline=self._end)",
+        "= trio.CancelScope(deadline=self._end + 0.25)",
         Promise.ON_TIME,
     ),
     Mutant(

@@ -12,7 +12,12 @@ from trio.testing import MockClock
 from glyphoxa_trio import Config, Outcome, Tier, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
 from glyphoxa_trio.host import Caller
-from glyphoxa_trio.mcp.questions import Answer, ServerQuestion
+from glyphoxa_trio.mcp.questions import (
+    Answer,
+    QuestionRefused,
+    ServerQuestion,
+    question_of,
+)
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 
@@ -237,6 +242,28 @@ async def test_what_is_not_answered_is_refused_in_words(
     async with odd_table(monkeypatch, script, **person(answer, after=after)) as table:
         outcome = await called(table)
         assert said in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "asked"),
+    [
+        ("Do you open the secret door?", "open", True),
+        ("Which token on the map?", "choice", True),
+        ("And?", "accessToken", False),
+        ("And?", "userPin", False),
+        ("Passwort?", "x", False),
+        ("pass\u200bword?", "x", False),
+    ],
+)
+def test_a_secret_is_told_from_a_word_of_the_game(
+    text: str, name: str, asked: bool
+) -> None:
+    form = {"type": "object", "properties": {name: {"type": "string"}}}
+    if asked:
+        assert question_of("odd", text, form).text == text
+    else:
+        with pytest.raises(QuestionRefused, match="secrets"):
+            question_of("odd", text, form)
 
 
 async def test_without_a_person_servers_are_told_that_nobody_can_be_asked(
