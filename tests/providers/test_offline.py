@@ -510,3 +510,9 @@ async def test_leaving_early_and_cancelling_leave_nothing_behind(
 def test_a_pace_is_not_negative() -> None:
     with pytest.raises(ValueError, match="pace"):
         Offline(pace=-1.0)
+
+
+@pytest.mark.parametrize("text", ["Don't roll anything", "Please do not roll 2d6."])
+def test_what_the_player_forbids_is_not_done(text: str) -> None:
+    events = respond(request(text))
+    assert not any(isinstance(event, CallReady) for event in events)

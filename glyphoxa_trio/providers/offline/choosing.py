@@ -128,6 +128,12 @@ _STATES: Final = re.compile(
     re.IGNORECASE,
 )
 
+_FORBIDS: Final = re.compile(
+    r"\W*(?:please |now |and )?(?:do not|don['\u2019]?t|never)\b"
+    r"(?! (?:you|we|i|they)\b)",
+    re.IGNORECASE,
+)
+
 
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
@@ -152,7 +158,12 @@ class FittingTool:
 def candidates(
     utterance: ParsedUtterance, tools: Sequence[ToolSpec]
 ) -> list[FittingTool]:
-    """Return the tools that fit about as well as the best, best first."""
+    """Return the tools that fit about as well as the best, best first.
+
+    What the player forbids is done by none.
+    """
+    if _FORBIDS.match(utterance.text):
+        return []
     fitting: list[FittingTool] = []
     for tool in tools:
         if (score := score_of(tool, utterance)) >= _ENOUGH:
