@@ -74,7 +74,7 @@ async def carve(word: str) -> str:
 def replies(turn: ModelTurn) -> Reply:
     words = turn.user.lower()
     if turn.outputs:
-        return Speak(f"So it is. {SECRET} is on it.", ms=400)
+        return Speak(f"So it is: {SECRET} is on it.", ms=400)
     if "story" in words:
         return Speak("Once upon a time there was a king.", ms=5_000, paced=True)
     if "leave" in words:
