@@ -119,7 +119,8 @@ def _marked(message: Message) -> Message:
 
 def _size(message: Message) -> int:
     calls = sum(_tokens(x.name + x.arguments) + EACH for x in message.calls)
-    return EACH + _tokens(message.name + message.content) + calls
+    own = _tokens(message.verbatim.content) if message.verbatim is not None else 0
+    return EACH + _tokens(message.name + message.content) + calls + own
 
 
 def _tokens(text: str) -> int:

@@ -29,7 +29,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.model_timeout import FAREWELL
-from glyphoxa_trio.providers.llm import ErrorKind, LLMError
+from glyphoxa_trio.providers.llm import ErrorKind, LLMError, Working
 from glyphoxa_trio.tools.definition import OnInterrupt, Tool
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
@@ -877,3 +877,14 @@ async def test_hanging_up_has_an_end_and_the_first_error_counts(
         assert table.llm.open == 0
     assert [x.kind for x in heard.of(ModelFailed)] == [kind]
     assert heard.done.timings.total == FAREWELL
+
+
+async def test_words_before_a_call_are_spoken_while_the_call_is_written(
+    autojump_clock: MockClock,
+) -> None:
+    ran = Ran()
+    writes: Reply = ["Let me look. ", Working(calls=True), 0.5, call("a")]
+    async with open_table([writes, ["Done."]], ran.tool("a", 0.125)) as table:
+        heard = await ask(table.npc)
+    spoken = [(at, e.text) for at, e in heard.events if isinstance(e, Sentence)]
+    assert spoken == [(0.0, "Let me look."), (0.625, "Done.")]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.providers.budget import MARK, estimate, fitted
-from glyphoxa_trio.providers.llm import LLMRequest, Message
+from glyphoxa_trio.providers.llm import LLMRequest, Message, Verbatim
 from glyphoxa_trio.tools.outcome import ToolCall
 
 SYSTEM = Message(role="system", content="You are Bob. " * 10)
@@ -89,3 +90,9 @@ def test_it_fits_whenever_the_rest_alone_fits(
         if message.role == "tool":
             owed.remove(message.call_id)
     assert owed == []
+
+
+def test_what_a_model_wants_back_is_counted() -> None:
+    plain = Message(role="assistant", content="Aye.")
+    thought = attrs.evolve(plain, verbatim=Verbatim(model="m", content="x" * 3_000))
+    assert estimate([thought]) == estimate([plain]) + 1_000

@@ -607,3 +607,11 @@ def test_garbage_gives_events_or_an_llm_error(payloads: list[str]) -> None:
 def test_depth_and_length_of_garbage_do_no_harm(payload: str) -> None:
     assert failure(payload).kind is ErrorKind.MALFORMED
     assert status_error(500, {}, payload).kind is ErrorKind.OVERLOADED
+
+
+def test_a_call_that_is_being_written_is_told_of() -> None:
+    one = assembler()
+    assert one.feed(delta(content="Well.")) == [TextChunk("Well.")]
+    function = {"name": "roll", "arguments": '{"n": '}
+    entry = {"index": 0, "id": "c1", "function": function}
+    assert one.feed(delta(tool_calls=[entry])) == [Working(calls=True)]
