@@ -212,10 +212,13 @@ class Stream(Generic[E]):
     def _make_room(self) -> None:
         """Promise each free place to the sender that has waited longest: no sender that
         comes in between gets it."""
-        free = self.capacity - len(self._events) - self._promised
-        if free > 0:
-            self._promised += len(self._writers.unpark(count=free))
-        self._modest.unpark_all()  # each checks for itself if there is room
+        # Usually nobody waits, and asking is cheaper than waking nobody.
+        if self._writers:
+            free = self.capacity - len(self._events) - self._promised
+            if free > 0:
+                self._promised += len(self._writers.unpark(count=free))
+        if self._modest:
+            self._modest.unpark_all()  # each checks for itself if there is room
 
     def _unpark_writers(self) -> None:
         self._promised += len(self._writers.unpark_all())

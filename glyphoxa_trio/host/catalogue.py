@@ -31,7 +31,8 @@ class UnknownTool(GlyphoxaError):
 class CatalogueEntry:
     """One tool in the catalogue. Its schema is compiled once, for all snapshots, and so
     are the words by which it is found. ``ready_at`` is when its server, which is
-    starting, will answer, on trio's clock; None if that is not known.
+    starting, will answer, on trio's clock; None if that is not known. ``definition``
+    and ``key`` are the tool's own: each turn reads them of every tool.
     """
 
     tool: Tool
@@ -40,19 +41,21 @@ class CatalogueEntry:
     schema: ArgumentSchema
     availability: Availability = Availability.READY
     ready_at: float | None = None
+    definition: ToolDefinition = attrs.field(init=False, eq=False, repr=False)
+    key: str = attrs.field(init=False, eq=False, repr=False)
     words: Words = attrs.field(
         default=attrs.Factory(lambda self: words_of(self.definition), takes_self=True),
         eq=False,
         repr=False,
     )
 
-    @property
-    def definition(self) -> ToolDefinition:
+    @definition.default
+    def _(self) -> ToolDefinition:
         return self.tool.definition
 
-    @property
-    def key(self) -> str:
-        return self.tool.definition.key
+    @key.default
+    def _(self) -> str:
+        return self.definition.key
 
     @property
     def order(self) -> tuple[int, str]:

@@ -38,6 +38,7 @@ from glyphoxa_trio.tools.gate import (
     Grant,
     Reason,
     Refusal,
+    not_granted,
     refusal,
 )
 from glyphoxa_trio.tools.naming import READ_RESOURCE, nearest
@@ -211,8 +212,9 @@ class Executor:
         explained: list[tuple[CatalogueEntry, Refusal | None]] = []
         missed: list[str] = []
         for listing in self._catalogue.current.listings:
-            candidate = self._candidate(listing, whose)
-            no = refusal(candidate, grant, tier=tier, remaining=remaining)
+            no = not_granted(listing.definition, listing.exposed, grant) or refusal(
+                self._candidate(listing, whose), grant, tier=tier, remaining=remaining
+            )
             explained.append((listing, no))
             if no is not None and _was_slow(listing, no):
                 missed.append(listing.key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -58,7 +58,7 @@ class Grant:
         """Return True if the tool is on the NPC's list."""
         if self.also is not None and not self.also.covers(definition, exposed):
             return False
-        return _matches_any(self.tools, _Named(definition, exposed))
+        return _covers(self.tools, definition.key, definition.group, exposed)
 
     def approves(self, definition: ToolDefinition, exposed: str) -> bool:
         """Return True if it may run without asking: ours, trusted, named in full."""
@@ -66,9 +66,9 @@ class Grant:
             return False
         if not definition.external or self.trust is TrustMode.FULL:
             return True
-        named = _Named(definition, exposed)
-        return _matches_any(self.allow_tools, named) or _named_in_full(
-            self.tools, named
+        key, group = definition.key, definition.group
+        return _covers(self.allow_tools, key, group, exposed) or _names_in_full(
+            self.tools, key, group, exposed
         )
 
 
@@ -169,12 +169,8 @@ def refusal(
     """
     definition, estimate = candidate.definition, candidate.estimate
     name = candidate.exposed
-    if not grant.covers(definition, name):
-        return Refusal(
-            reason=Reason.NOT_GRANTED,
-            text=f"{name} is not available to you",
-            remedy=f"add {definition.key!r} to the NPC's tools",
-        )
+    if no := not_granted(definition, name, grant):
+        return no
     if candidate.changed and not grant.trusts_fully:
         # An approval of one call does not help: the approver did not see the change.
         return Refusal(
@@ -242,6 +238,20 @@ def refusal(
     return None
 
 
+def not_granted(
+    definition: ToolDefinition, exposed: str, grant: Grant
+) -> Refusal | None:
+    """Return the gate's first refusal: of a tool that is not on the NPC's list; None if
+    it is on the list, where the other reasons are still to be looked at."""
+    if grant.covers(definition, exposed):
+        return None
+    return Refusal(
+        reason=Reason.NOT_GRANTED,
+        text=f"{exposed} is not available to you",
+        remedy=f"add {definition.key!r} to the NPC's tools",
+    )
+
+
 def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
     """Return why a tool is in its tier and in no faster one, for people."""
     if estimate.degraded:
@@ -287,24 +297,19 @@ def _next_trial(estimate: Estimate) -> str:
     return f"{why}; it is tried again after about {minutes} min of talk"
 
 
-@attrs.frozen
-class _Named:
-    """The names of a tool, as a hashable key: a definition holds a schema."""
-
-    definition: ToolDefinition = attrs.field(eq=False)
-    exposed: str
-    key: str = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "key", self.definition.key)
+class _Names(NamedTuple):
+    key: str
+    group: str
 
 
-# Every call needs this, and the answers change only with the configuration.
+# Every turn asks this of every tool; the answers change only with the configuration.
 @lru_cache(maxsize=16_384)
-def _matches_any(patterns: tuple[str, ...], named: _Named) -> bool:
-    return any(matches(p, named.definition, named.exposed) for p in patterns)
+def _covers(patterns: tuple[str, ...], key: str, group: str, exposed: str) -> bool:
+    return any(matches(p, _Names(key, group), exposed) for p in patterns)
 
 
 @lru_cache(maxsize=16_384)
-def _named_in_full(patterns: tuple[str, ...], named: _Named) -> bool:
-    return any(names_in_full(p, named.definition, named.exposed) for p in patterns)
+def _names_in_full(
+    patterns: tuple[str, ...], key: str, group: str, exposed: str
+) -> bool:
+    return any(names_in_full(p, _Names(key, group), exposed) for p in patterns)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
@@ -171,7 +171,17 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def matches(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
+class HasNames(Protocol):
+    """The names of a tool that patterns are compared with."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+
+def matches(pattern: str, definition: HasNames, exposed: str) -> bool:
     """Return True if a grant's ``pattern`` includes this tool. Case counts.
 
     A pattern is an exposed name, a canonical key, a glob of either, or the bare name of
@@ -184,7 +194,7 @@ def matches(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
     return pattern in (exposed, definition.key, definition.group)
 
 
-def names_in_full(pattern: str, definition: ToolDefinition, exposed: str) -> bool:
+def names_in_full(pattern: str, definition: HasNames, exposed: str) -> bool:
     """Return True if ``pattern`` names this one tool, which approves it as well.
 
     A glob never does, not even for a tool whose own name reads like the glob.

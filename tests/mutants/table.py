@@ -416,7 +416,8 @@ MUTANTS: Final = (
     Mutant(
         "a grant covers everything",
         "tools/gate.py",
-        "        return _matches_any(self.tools, _Named(definition, exposed))\n\n"
+        "        return _covers(self.tools, definition.key, definition.group, exposed)"
+        "\n\n"
         "    def approves",
         "        return True\n\n    def approves",
         Promise.RIGHTS,
