@@ -11,7 +11,7 @@ from glyphoxa_trio.providers.llm import Message
 
 from .prompt import system_prompt
 from .snapshot import OpeningSnapshot
-from .templates import filled, variables
+from .templates import CALL_ID, filled, variables
 
 
 @attrs.define(eq=False)
@@ -47,6 +47,11 @@ class Opening:
         self.npc, self.defaults = npc, defaults
         if not begun:
             self._greeting = npc.greeting
+
+    @property
+    def call_id(self) -> str:
+        """The id of the conversation, as the prompt and the greeting have it."""
+        return self._values[CALL_ID]
 
     def set_scene(self, scene: tuple[str, ...]) -> None:
         """Set the facts of the scene."""

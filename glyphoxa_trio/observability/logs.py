@@ -83,9 +83,9 @@ class EventLog:
         def provider() -> str:
             return provider_of(runtime.llm)  # a reload may replace it
 
-        turns = TurnRecords(provider, exposed, self._texts)
+        turns = TurnRecords(provider, exposed, runtime.call_id, self._texts)
         # In the turn's own task, where its span is the current one.
-        self._watch(runtime.events, turns.of, tap=turns.trace)
+        self._watch(runtime.events, turns.of, tap=turns.note)
         of_host = partial(host_record, texts=self._texts)
         self._watch(runtime.host.events, of_host, only=_OF_HOST)
         self._watch(runtime.overload_events, overload_record)

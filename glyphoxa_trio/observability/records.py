@@ -84,6 +84,7 @@ class _OpenTurn:
     speaker: str | None = None
     said: str | None = None
     fallback: str | None = None
+    call_id: str = ""
     trace: Mapping[str, str] = attrs.field(factory=dict)
 
 
@@ -94,31 +95,41 @@ class TurnRecords:
     Args:
       provider: who speaks for its NPCs, now.
       exposed: the name under which models see the tool of a key, if it is there.
+      call_id: the id of an NPC's conversation, as templates have it.
       texts: put in what was said, asked and answered, too.
     """
 
     provider: Callable[[], str]
     exposed: Callable[[str], str | None]
+    call_id: Callable[[NpcId], str]
     texts: bool = False
     _turns: dict[tuple[NpcId, int], _OpenTurn] = attrs.field(factory=dict, init=False)
 
-    def trace(self, event: TurnEvent) -> None:
-        """Note the trace of a turn, in the task that publishes its event."""
-        if type(event) in _IN_TURN and (found := ids()):
-            self._turn(event).trace = found
+    def note(self, event: TurnEvent) -> None:
+        """Note the trace and the conversation of a turn, in the turn's own task.
+
+        Both may be gone when its records are made.
+        """
+        if type(event) in _IN_TURN:
+            turn = self._turn(event)
+            turn.trace = ids() or turn.trace
+            turn.call_id = turn.call_id or self.call_id(event.id)
 
     def of(self, event: TurnEvent) -> LogRecord | None:
-        """The record of an event, if it has one."""
+        """The record of an event, if it has one, with the fields that all have."""
         record = self._of(event)
         if record is None:
             return None
-        turn = self._turns.get((event.id, event.turn))
-        more = {} if turn is None else dict(turn.trace)
+        turn = self._turns.get((event.id, event.turn), _OpenTurn())
+        fields: dict[str, Any] = {
+            "call_id": turn.call_id or self.call_id(event.id),
+            "context_name": event.npc,
+            "session": str(event.id.session),
+            "turn": event.turn or None,
+        }
         if event.tenant:
-            more["tenant"] = event.tenant
-        if not more:
-            return record
-        return attrs.evolve(record, fields={**record.fields, **more})
+            fields["tenant"] = event.tenant
+        return attrs.evolve(record, fields={**fields, **record.fields, **turn.trace})
 
     def _of(self, event: TurnEvent) -> LogRecord | None:
         match event:
@@ -138,13 +149,10 @@ class TurnRecords:
             case ApprovalSettled(tool=key, call=call, decision=decision):
                 server, _, tool = key.partition(".")
                 fields = {
-                    "call_id": _named(call.id),
-                    "context_name": event.npc,
-                    "session": str(event.id.session),
+                    "tool_call_id": _named(call.id),
                     "server": server,
                     "tool": tool,
                     "decision": decision.value,
-                    "turn": event.turn,
                 }
                 return LogRecord(Level.INFO, "approval", fields)
             case SpeculationDone():
@@ -177,10 +185,8 @@ class TurnRecords:
         server, _, tool = (outcome.tool or "").partition(".")
         exposed = None if outcome.tool is None else self.exposed(outcome.tool)
         fields: dict[str, Any] = {
-            "call_id": _named(outcome.call.id),
-            "context_name": event.npc,
+            "tool_call_id": _named(outcome.call.id),
             "provider_name": self.provider(),
-            "session": str(event.id.session),
             "server": server or None,
             "tool": tool or None,
             "exposed_name": exposed or _named(outcome.call.name),
@@ -189,7 +195,6 @@ class TurnRecords:
             "effect": outcome.effect.value,
             "duration_ms": milliseconds(outcome.elapsed),
             "tier": self._turn(event).tier,
-            "turn": event.turn,
             **more,
             "cached": outcome.cached,
             "shared": outcome.shared,
@@ -207,10 +212,7 @@ class TurnRecords:
         turn, timings = self._turn(done), done.timings
         first = timings.first_text
         fields: dict[str, Any] = {
-            "context_name": done.npc,
             "provider_name": self.provider(),
-            "session": str(done.id.session),
-            "turn": done.turn,
             "tier": turn.tier if done.tier is None else str(done.tier),
             "status": done.end.value,
             # Its kind only: the text after the colon may be foreign.
@@ -322,9 +324,6 @@ class ServerRecords:
 def _speculation(done: SpeculationDone) -> LogRecord:
     """Return the record of work that was started on a partial transcript."""
     fields = {
-        "context_name": done.npc,
-        "session": str(done.id.session),
-        "turn": done.turn or None,
         "status": done.end.value,
         "reason": done.reason or None,
         "head_start_ms": milliseconds(done.head_start),
@@ -338,9 +337,6 @@ def _speculation(done: SpeculationDone) -> LogRecord:
 def _usage(event: UsageReported) -> LogRecord:
     """Return the record of a model's response: its tokens and cost."""
     fields = {
-        "context_name": event.npc,
-        "session": str(event.id.session),
-        "turn": event.turn or None,
         "model": event.model,
         "input_tokens": event.input_tokens,
         "output_tokens": event.output_tokens,
@@ -365,9 +361,6 @@ def _of_audio(event: UsageReported) -> dict[str, float]:
 def _rerouted(event: EngineSwitched) -> LogRecord:
     """The turn goes another way than its NPC's own. Why may hold words of players."""
     fields = {
-        "context_name": event.npc,
-        "session": str(event.id.session),
-        "turn": event.turn,
         "engine": event.engine,
         "instead_of": event.instead_of,
     }
@@ -377,9 +370,6 @@ def _rerouted(event: EngineSwitched) -> LogRecord:
 def _switched(event: ModelSwitched) -> LogRecord:
     """Another model answers."""
     fields = {
-        "context_name": event.npc,
-        "session": str(event.id.session),
-        "turn": event.turn,
         "model": event.model,
         "instead_of": event.instead_of,
         "reason": _named(

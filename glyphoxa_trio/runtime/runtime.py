@@ -306,6 +306,11 @@ class Runtime:
         shown = (*states.open[-most:][::-1], *states.set_aside[-most:][::-1])
         return tuple(status_of_session(state, cost) for state in shown)
 
+    def call_id(self, npc: NpcId) -> str:
+        """Return the id of an NPC's conversation in a session, ``{call_id}`` in
+        templates; the log has it in each line of a turn. It opens no session."""
+        return self._cast.call_id(npc)
+
     @property
     def set_aside(self) -> int:
         """The number of sessions that are set aside until they are used again."""

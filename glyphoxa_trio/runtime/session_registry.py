@@ -239,6 +239,14 @@ class SessionRegistry:
             seat = state.seats[config.name] = self._open(config, state)
         return seat.npc
 
+    def call_id(self, npc: NpcId) -> str:
+        """Return the ``{call_id}`` of an NPC's conversation, begun or not."""
+        state = self.states.get(npc.session)
+        seat = None if state is None else state.seats.get(npc.npc)
+        if seat is None:
+            return call_id_of(self.run, npc)
+        return seat.memory.opening.call_id
+
     def scene(
         self, names: tuple[str, ...], find: Callable[[str], Npc], state: SessionState
     ) -> Scene:

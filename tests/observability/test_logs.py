@@ -25,6 +25,7 @@ from glyphoxa_trio.config import LlmConfig, McpConfig, NpcConfig, ToolOverride
 from glyphoxa_trio.host import Probed, Sampled
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_server_pool
 from glyphoxa_trio.npc import TurnEnd, TurnEvent
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.observability import (
     LogStatistics,
     json_lines,
@@ -61,7 +62,8 @@ async def test_a_turn_with_a_tool_is_two_records() -> None:
         "info",
         "tool_call",
         {
-            "call_id": outcome.call.id,
+            "call_id": runtime.call_id(DEFAULT_SESSION.npc("Bo")),
+            "tool_call_id": outcome.call.id,
             "context_name": "Bo",
             "provider_name": "offline",
             "session": "default",
@@ -90,6 +92,28 @@ async def test_a_turn_with_a_tool_is_two_records() -> None:
         True,
         True,
     ]
+
+
+async def test_every_line_of_a_turn_names_its_conversation() -> None:
+    # A50: those of two sessions and of a tenant, as their templates have it
+    kept = Kept()
+    chosen = config(npcs=(NpcConfig(name="Bo", tools=("dice",), greeting="{call_id}"),))
+    said: dict[tuple[str, str | None], str] = {}
+    async with opened(chosen) as runtime, log_events(runtime, kept):
+        for name, tenant, given in [("a", "", ""), ("b", "inn", ""), ("c", "", "7")]:
+            variables = {"call_id": given}  # "" is not given
+            session = runtime.session(name, tenant=tenant, variables=variables)
+            async with session.npc("Bo").greet() as turn:
+                greeted = await turn.finish()
+            async with session.npc("Bo").say("Roll 1d4!", speaker="Ann") as turn:
+                await turn.finish()
+            said[str(SessionKey(name, tenant)), tenant or None] = greeted.text
+            await session.end()
+    assert len(set(said.values())) == 3
+    assert kept.of("tool_call")
+    for _, event, fields in kept.lines:
+        told = said[fields["session"], fields.get("tenant")]
+        assert (event, fields["call_id"]) == (event, told)
 
 
 async def test_the_records_of_a_turn_name_its_span() -> None:  # A50

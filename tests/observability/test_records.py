@@ -52,7 +52,7 @@ EXPOSED = {"ledger.add": "mcp__ledger__add"}
 
 
 def records(*, texts: bool = False) -> TurnRecords:
-    return TurnRecords(lambda: "offline", EXPOSED.get, texts)
+    return TurnRecords(lambda: "offline", EXPOSED.get, lambda _: "conv", texts)
 
 
 def selected(turn: int = 7) -> TierSelected:
@@ -82,7 +82,8 @@ def call_record(outcome: Outcome, *, texts: bool = False) -> LogRecord:
 
 
 OK: dict[str, Any] = {
-    "call_id": "call_1",
+    "tool_call_id": "call_1",
+    "call_id": "conv",
     "context_name": "Bo",
     "provider_name": "offline",
     "session": "default",
@@ -176,7 +177,7 @@ def test_a_name_that_a_model_invented_is_shown_if_it_is_one(
 ) -> None:
     outcome = Outcome(call=ToolCall(name, name), tool=None, status=Status.DENIED)
     fields = call_record(outcome).fields
-    assert (fields["call_id"], fields["exposed_name"]) == (shown, shown)
+    assert (fields["tool_call_id"], fields["exposed_name"]) == (shown, shown)
     assert (fields["server"], fields["tool"]) == (None, None)
 
 
@@ -221,6 +222,7 @@ def done(**more: Any) -> TurnDone:
 
 
 DONE: dict[str, Any] = {
+    "call_id": "conv",
     "context_name": "Bo",
     "provider_name": "offline",
     "session": "default",
@@ -299,6 +301,7 @@ def test_a_turn_that_never_began_has_a_record() -> None:
 def test_what_a_response_took_is_a_record() -> None:
     used = UsageReported(npc="Bo", turn=0, model="m", input_tokens=7, output_tokens=5)
     fields = {
+        "call_id": "conv",
         "context_name": "Bo",
         "session": "default",
         "turn": None,  # it was begun ahead, for nobody
@@ -319,6 +322,7 @@ def test_a_switch_of_models_says_the_kind_of_its_reason_and_keeps_the_words() ->
         npc="Bo", turn=7, model="b", instead_of="a", reason="overloaded: Zebulon"
     )
     fields = {
+        "call_id": "conv",
         "context_name": "Bo",
         "session": "default",
         "turn": 7,
@@ -334,6 +338,7 @@ def test_a_turn_that_goes_another_way_says_which_and_not_why() -> None:
         npc="Bo", turn=7, engine="cascaded", instead_of="s2s", reason="Zebulon asked"
     )
     fields = {
+        "call_id": "conv",
         "context_name": "Bo",
         "session": "default",
         "turn": 7,
@@ -378,7 +383,8 @@ def test_an_approval_says_what_became_of_it(decision: Decision) -> None:
         decision=decision,
     )
     fields = {
-        "call_id": "call_1",
+        "tool_call_id": "call_1",
+        "call_id": "conv",
         "context_name": "Bo",
         "session": "default",
         "server": "ledger",
@@ -407,6 +413,7 @@ def test_a_speculation_says_what_it_was_good_for(
         wasted=0.125,
     )
     fields = {
+        "call_id": "conv",
         "context_name": "Bo",
         "session": "default",
         "turn": turn or None,
@@ -570,8 +577,8 @@ def test_the_records_of_a_turn_name_its_trace() -> None:
     outcome = Outcome(call=CALL, tool="ledger.add", status=Status.OK)
     turns = records()
     with recorded(), TRACER.start_as_current_span("turn") as span:
-        turns.trace(selected(7))
-    turns.trace(selected(8))  # which is not traced
+        turns.note(selected(7))
+    turns.note(selected(8))  # which is not traced
     seen, unseen = (turns.of(finished(outcome, turn)) for turn in (7, 8))
     assert seen is not None
     assert unseen is not None
