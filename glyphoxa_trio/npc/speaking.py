@@ -7,7 +7,8 @@ One sentence is synthesized at a time, ahead of the listener by a bounded amount
 Synthesis is cancelled at once by an interruption, and for a filler when the answer has
 come. The synthesizers are asked one after the other, until one has begun. If none can
 say a sentence, a soft tone is played, once in a turn, and an event is sent for each
-sentence. What the model of the turn speaks itself is not spoken again.
+sentence. What the model of the turn speaks itself is not spoken again, unless it sent
+words without audio.
 
 A synthesizer gets the spoken form of a sentence (`markdown`); events have the written
 one. A sentence of which nothing is spoken, such as a row of signs, is passed over.
@@ -95,6 +96,7 @@ class Speaking:
     _waiting: deque[tuple[Sentence | Filler, str, int]] = attrs.field(
         factory=deque, init=False
     )
+    _voiced: list[tuple[Sentence, str, int]] = attrs.field(factory=list, init=False)
     _reader: AnswerReader = attrs.field(factory=AnswerReader, init=False)
     _places: Counter[int] = attrs.field(factory=Counter, init=False)  # by round
     _news: Signal = attrs.field(factory=Signal, init=False)
@@ -139,12 +141,24 @@ class Speaking:
             self._aloud.begin(event.round, place, event.text, form)
             if voiced:  # if there is no audio of it, it counts as text does
                 self._aloud.end(event.round, place, failed=True)
+                self._voiced.append((event, form.text, place))
                 return
             self._waiting.append((event, form.text, place))
             self._news.set()
         elif isinstance(event, Filler):
             self._waiting.append((event, self._reader.read(event).text, 0))
             self._news.set()
+
+    def say_unvoiced(self) -> bool:
+        """Say what the model should have spoken and sent no audio of.
+
+        Returns False if there is nothing of that kind.
+        """
+        mute = [x for x in self._voiced if not self._aloud.is_spoken(x[0].round)]
+        self._voiced.clear()
+        self._waiting.extend(mute)
+        self._news.set()
+        return bool(mute)
 
     def _drop_fillers(self) -> None:
         """Drop the fillers, because the answer has come."""
@@ -216,9 +230,9 @@ class Speaking:
 
         for mouth in self.mouths():
             failure = await self._say_with(mouth, event, text, begins, ends)
-            if failure is None:
+            if failure is None and begun:
                 return True
-            failures.append(failure)
+            failures.append(failure or f"{mouth.label} sent no audio")
             if begun:
                 break
         self._fail(event, "; ".join(failures) or NOBODY)

@@ -153,7 +153,8 @@ HALL = NpcConfig(
     greeting="Sit down, stranger.",
     voice=VoiceConfig(name="marin", language="en-GB"),
 )
-WAYS = ("silent", "failed", "empty", "shed", "routed", "greeting", "speak_as")
+FAILING = ("silent", "failed", "mute")
+WAYS = (*FAILING, "empty", "shed", "routed", "greeting", "speak_as")
 
 
 @attrs.define
@@ -171,6 +172,7 @@ async def heard_of(
     study = Ran().tool("study", 3.0)
     wrong: dict[str, list[Any]] = {
         "silent": [HangResponse()],
+        "mute": [Speak("Good day, stranger. Sit down.", ms=0)],
         "failed": [FailResponse("server_error")]
         if model == OPENAI
         else [Close(1011), HangResponse()],
@@ -230,7 +232,28 @@ async def test_every_sentence_is_heard(
         assert "configure speech.synthesis" in warnings[0]
     if synthesizer is not None:  # the name is that of the model's voice
         assert {(x.name, x.language) for x in synthesizer.voices} <= {(None, "en-GB")}
-        assert bool(synthesizer.voices) == (model != OPENAI or way in WAYS[:2])
+        assert bool(synthesizer.voices) == (model != OPENAI or way in FAILING)
+
+
+async def test_a_model_that_writes_and_never_sends_audio_is_reported(
+    autojump_clock: MockClock,
+) -> None:
+    # Nor does it when it is asked to read its words out.
+    mute, warnings = Speak("Good day. Sit down.", ms=0), list[str]()
+    table = {"warn": warnings.append}
+    async with open_talk(
+        OPENAI, [mute], npc=HALL, table=table, aside=lambda _: mute
+    ) as (
+        made,
+        _,
+    ):
+        heard = await ask(made.npc, "Hello")
+    assert heard.done.text == "Good day. Sit down."
+    assert [x.text for x in heard.of(Sentence)] == ["Good day.", "Sit down."]
+    assert [x.text for x in heard.of(SpeechFailed)] == ["Good day.", "Sit down."]
+    assert seconds(heard, cue=True) == 0.4
+    (warning,) = warnings
+    assert warning == "Bob cannot say a sentence aloud: its model said nothing"
 
 
 @pytest.mark.parametrize("way", ["silent", "failed", "shed"])

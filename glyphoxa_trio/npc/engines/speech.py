@@ -140,8 +140,8 @@ class SpeechEngine(TurnEngine):
         """
         own = [self._voice] if self._live.capabilities.recites else []
         other = [] if synthesizer is None else [synthesizer]
-        turn = None if self._answered is None else self._answered[1].turn
-        failed = self._failed if turn is None else turn.error is not None
+        spoken = None if self._answered is None else self._answered[1]
+        failed = self._failed if spoken is None else spoken.failed
         unwell = failed or self._live.fault is not None
         return [*other, *own] if unwell else [*own, *other]
 
@@ -253,7 +253,7 @@ class SpeechEngine(TurnEngine):
         if self._answered is None or self._answered[0] is not utterance:
             return None
         _, spoken = self._answered
-        self._answered, self._failed = None, spoken.turn.error is not None
+        self._answered, self._failed = None, spoken.failed
         return spoken.interaction
 
     def asks(self, utterance: Utterance) -> bool:

@@ -79,6 +79,7 @@ class SpokenTurn:
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
+    _mute: bool = attrs.field(default=False, init=False)  # words came without audio
     _known: bool = attrs.field(default=True, init=False)  # the words are known
     _chat: Span = attrs.field(default=NO_SPAN, init=False)  # of the running response
 
@@ -132,6 +133,11 @@ class SpokenTurn:
                 live.end(interaction)
 
     @property
+    def failed(self) -> bool:
+        """True if the model has failed, or wrote words and spoke none of them."""
+        return self._mute or self.turn.error is not None
+
+    @property
     def _said(self) -> bool:
         return self._round is not None and bool(self._round.sentences)
 
@@ -163,6 +169,7 @@ class SpokenTurn:
                 await self._say(self._sentences.feed(text))
             case ResponseEnded() | InteractionEnded():
                 await self._say(self._sentences.end())
+                self._mute = turn.output.say_unvoiced() or self._mute
             case Heard(text, final):
                 await self._understand(text, final=final)
             case _:

@@ -111,6 +111,10 @@ class TurnOutput:
                 self.flush()  # before a voice has stopped
                 raise
 
+    def say_unvoiced(self) -> bool:
+        """Say the words of the model that came without audio; False if none did."""
+        return self._speaking is not None and self._speaking.say_unvoiced()
+
     async def _send(self, event: TurnEvent, *, spare: int = 0) -> None:
         stream = self.utterance.stream
         if not await stream.send(event, spare=spare, within=self._listener):
