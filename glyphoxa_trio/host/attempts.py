@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from itertools import count
+from typing import Any, Final, cast
 
 import attrs
 import outcome
@@ -22,8 +23,10 @@ from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 from glyphoxa_trio.tools.cache import CacheKey, ResultCache
 from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
     CallContext,
     ConnectionLost,
+    ServerFault,
     Tool,
     ToolError,
     ToolUnavailable,
@@ -42,6 +45,7 @@ from .timing import Timing
 
 # The number of calls of a tool on trial that run at once. More would not tell more.
 TRIALS_AT_ONCE = 2
+_UNLIKE_ALL: Final = count(1 << 64)  # no hash of arguments is as large
 
 
 @attrs.frozen
@@ -96,7 +100,8 @@ class Life:
 
 @attrs.define(eq=False)
 class Attempt:
-    """One run of one tool. ``signature`` differs for calls with other arguments.
+    """One run of one tool. ``signature`` differs for calls with other arguments; None
+    for a call without any.
 
     `Attempts` sets what is learned of it; `hedging`, which decides about hedges, sets
     ``second`` and ``no_second``.
@@ -104,7 +109,7 @@ class Attempt:
 
     listing: CatalogueEntry
     timing: Timing
-    signature: int
+    signature: int | None
     _life: Life
     _ticket: Ticket
     cache_key: CacheKey | None
@@ -277,7 +282,7 @@ class Attempts:
         context: CallContext,
         cache_key: CacheKey | None,
         *,
-        signature: int = 0,
+        signature: int | None = 0,
         seat: trio.Semaphore | None = None,
         instead_of: Attempt | None = None,
         own: bool = False,
@@ -511,7 +516,7 @@ class Attempts:
         kind, answer = classify(result)
         if self._same_death(attempt, result):
             kind = None
-        self._record(attempt, kind)
+        self._record(attempt, kind, own_fault=is_own_fault(result))
         # An answer of another server is not cached: the next caller may not be
         # permitted to ask that server.
         own = attempt.instead_of is None
@@ -552,8 +557,13 @@ class Attempts:
         for attempt in self._speculative:
             attempt.outdated |= outdated(attempt.listing)
 
-    def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
-        """Record an attempt's one sample: at its own end, or when all have left it."""
+    def _record(
+        self, attempt: Attempt, kind: SampleKind | None, *, own_fault: bool = False
+    ) -> None:
+        """Record an attempt's one sample: at its own end, or when all have left it.
+
+        ``own_fault``: other arguments would have met the same error.
+        """
         now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
         if attempt.elsewhere:  # it says nothing of the tool here
             kind = None
@@ -580,7 +590,10 @@ class Attempts:
         if seconds is None:
             kind = None
         elif kind is not None:
-            self._observe(key, Sample(kind, seconds, now, arguments=attempt.signature))
+            asked = None if own_fault else attempt.signature
+            if asked is None:  # no arguments can be blamed: it is like no other call
+                asked = next(_UNLIKE_ALL)
+            self._observe(key, Sample(kind, seconds, now, arguments=asked))
         if kind is None and attempt.is_trial:
             self._trial_said_nothing(key)
         breaker = attempt._life.breaker(key)
@@ -609,6 +622,14 @@ def _first_in_life(life: Life, listing: CatalogueEntry, timing: Timing) -> bool:
     """Return True if the call began before any other had ended in this life of its
     server. Such a call may be slow because it loads an index, or fills a cache."""
     return listing.tool.remote and timing.started < life.first_end
+
+
+def is_own_fault(result: outcome.Maybe[Any]) -> bool:
+    """Return True for an error of the tool that its arguments did not cause."""
+    match result:
+        case outcome.Error(AnswerUnusable() | ServerFault()):
+            return True
+    return False
 
 
 def classify(

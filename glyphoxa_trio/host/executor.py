@@ -581,7 +581,7 @@ class Executor:
                 arguments,
                 context,
                 cache_key,
-                signature=hash(pending_call.arguments),
+                signature=_signature(pending_call.arguments),
                 seat=seat,
             )
         except ToolUnavailable:
@@ -900,6 +900,12 @@ def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
     if definition.interruption is OnInterrupt.CANCEL and not definition.cacheable:
         return min(own, turn)
     return own if own < math.inf else now + LONGEST_FLIGHT
+
+
+def _signature(arguments: str) -> int | None:
+    """Return what is equal for calls with equal canonical arguments; None if there are
+    no arguments."""
+    return None if arguments == "{}" else hash(arguments)
 
 
 def _cache_key(

@@ -33,6 +33,7 @@ from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     ConnectionLost,
     OutputMismatch,
+    ServerFault,
     ToolError,
     ToolUnavailable,
 )
@@ -440,7 +441,7 @@ class SdkSession:
             case Unusable():
                 return AnswerUnusable(text)
         if self.pid is not None:
-            return ToolError(text)  # the server itself answers so, whatever the code
+            return _refusal(error.code, text)  # the server itself answers so
         # Only HTTP has sessions that can be forgotten.
         over = error.code == types.INVALID_REQUEST and _SESSION_OVER.match(text)
         if over or error.code in (http.NEVER_SENT, http.FORGOTTEN):
@@ -463,7 +464,7 @@ class SdkSession:
             return ConnectionLost(text)
         if error.code == types.PARSE_ERROR:  # the SDK's code for an event in a stream
             return AnswerUnusable(text)
-        return ToolError(text)
+        return _refusal(error.code, text)
 
     async def _take_outputs(self, listing: ToolListing) -> list[str]:
         """Compile the output schemas; return a note about each faulty one."""
@@ -507,6 +508,12 @@ class SdkSession:
         if problem and not answer.get("content"):
             raise OutputMismatch(f"{problem}; {REMEDY}")
         return answer
+
+
+def _refusal(code: int, text: str) -> ToolError:
+    """Return the error of a tool whose server answers with an error of the protocol."""
+    its_own = code in (types.INTERNAL_ERROR, types.METHOD_NOT_FOUND)
+    return ServerFault(text) if its_own else ToolError(text)
 
 
 async def _elicit(

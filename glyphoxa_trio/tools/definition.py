@@ -36,6 +36,10 @@ class ToolError(GlyphoxaError):
     code: ClassVar[str | None] = None
 
 
+class ServerFault(ToolError):
+    """The tool's server has a fault of its own, whatever the arguments are."""
+
+
 class AnswerUnusable(ToolError):
     """The answer cannot be used, although the call may have had its effect."""
 

@@ -25,15 +25,16 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
 
     It is degraded if five of the latest ten calls reached the tool's own limit (five
     calls are enough for that), or more than 30 % of at least ten calls failed, or the
-    tool reported an error for the latest ten calls with different arguments. Calls cut
-    by the turn and probes do not count, neither as failures nor as calls.
+    tool reported an error for each of the latest calls, among them ten that its model
+    cannot be blamed for. Calls cut by the turn and probes do not count, neither as
+    failures nor as calls.
     """
     latest_ok = window.latest is None or window.latest.kind is SampleKind.OK
     # The usual case, which every call takes.
     if latest_ok and window.failures < _SICK_FROM:
         return None
     if not latest_ok and _says_no_to_everything(window, now):
-        return f"it said no to the last {ENOUGH_SAMPLES} different calls"
+        return f"it said no to the last {ENOUGH_SAMPLES} calls that may have been right"
     if window.failures < _SICK_FROM:
         return None
     samples = window.health_samples(now)
@@ -48,17 +49,24 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
 
 
 def _says_no_to_everything(window: LatencyWindow, now: float) -> bool:
-    """Return True if no recent call succeeded, with enough different arguments.
+    """Return True if no recent call succeeded, and enough of them should have.
 
     Servers built on the SDK answer each of their exceptions with an error result, so a
     broken one returns an error for every call. "Not found" is such an error too, but an
-    ordinary one, and the same question may get it any number of times.
+    ordinary one, and a model may ask the same question any number of times: of calls
+    with the same arguments one counts, unless these arguments have worked before. A
+    call whose arguments cannot be the reason is recorded as different from all others.
     """
+    samples = window.health_samples(now)
+    worked = {x.arguments for x in window.samples(now) if x.kind is SampleKind.OK}
     asked: set[int | None] = set()
-    for sample in reversed(window.health_samples(now)):
+    count = 0
+    for sample in reversed(samples):
         if sample.kind is SampleKind.OK:
             return False
+        known = sample.arguments is not None and sample.arguments in worked
+        count += known or sample.arguments not in asked
         asked.add(sample.arguments)
-        if len(asked) >= ENOUGH_SAMPLES:
+        if count >= ENOUGH_SAMPLES:
             return True
     return False

@@ -5,7 +5,7 @@ Rows G22, G24; decisions D3a, D6, D7. Virtual time, exact.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,14 @@ from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
 from glyphoxa_trio.host.measurements import CalibratorSettings, Measurements
-from glyphoxa_trio.tools.definition import CallContext, Tool, ToolUnavailable
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ServerFault,
+    Tool,
+    ToolDefinition,
+    ToolError,
+    ToolUnavailable,
+)
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
@@ -514,3 +521,58 @@ async def test_an_open_breaker_hides_the_tool_and_a_closed_one_forgives(
         await wait_all_tasks_blocked()
         assert (await host.report())["fake.act"].degraded is None
         assert len(host.tools(Tier.FAST)) == 1
+
+
+def _no() -> ToolResult:
+    raise ToolError("no such thing")
+
+
+def _fault() -> ToolResult:
+    raise ServerFault("Internal error")
+
+
+def _error_result() -> ToolResult:
+    return ToolResult(text=("no",), is_error=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fails", "worked", "degraded"),
+    [
+        ([{"who": "Bo"}] * 20, _no, [], False),  # a model that does not learn
+        ([{"who": "Bo"}, {"who": "Al"}] * 20, _error_result, [], False),
+        ([{"who": f"Bo {n}"} for n in range(10)], _error_result, [], True),
+        ([{"who": f"Bo {n}"} for n in range(9)] * 3, _no, [], False),
+        ([{}] * 10, _error_result, [], True),  # nothing that was wrong with these
+        ([{}] * 9, _no, [], False),
+        ([{"who": "Bo"}] * 10, _fault, [], True),
+        ([{"who": "Bo"}] * 10, _no, [{"who": "Bo"}], True),  # that has worked before
+        ([{"who": "Bo"}] * 20, _no, [{"who": "Al"}], False),
+    ],
+)
+async def test_errors_are_blamed_on_the_tool_or_on_the_arguments(
+    asked: list[dict[str, str]],
+    fails: Callable[[], ToolResult],
+    worked: list[dict[str, str]],
+    degraded: bool,
+    autojump_clock: MockClock,
+) -> None:
+    # G24: and one success is enough to be well again
+    left = len(worked)
+
+    async def find(_: Mapping[str, Any], __: CallContext) -> ToolResult:
+        nonlocal left
+        left -= 1
+        return ToolResult(text=("here",)) if left >= 0 else fails()
+
+    definition = ToolDefinition(name="find", group="fake", estimated_duration=0.01)
+    async with open_host() as host:
+        host.register(Tool(definition=definition, handler=find))
+        for arguments in (*worked, *asked):
+            await fan_out(host, call("find", **arguments))
+            await trio.sleep(1)
+        estimate = (await host.report())["fake.find"]
+        assert bool(estimate.degraded) is degraded
+        assert estimate.tier is (Tier.STANDARD if degraded else Tier.FAST)
+        left = 1
+        await fan_out(host, call("find", who="Cy"))
+        assert (await host.report())["fake.find"].degraded is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -101,6 +102,31 @@ def test_five_timeouts_need_not_wait_for_ten_calls() -> None:
 
 def test_a_tool_that_says_no_is_well() -> None:  # D6, D7
     assert degraded(window_of(*[TOOL_ERROR] * 100), 1) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([OK, TOOL_ERROR, CENSORED]), st.integers(0, 11)),
+        max_size=60,
+    )
+)
+def test_a_tool_that_never_succeeds_is_degraded_unless_its_arguments_may_be_to_blame(
+    calls: list[tuple[SampleKind, int]],
+) -> None:
+    # G24: each call is blamed on the tool, or on what it was asked
+    window = LatencyWindow()
+    for n, (kind, asked) in enumerate(calls):
+        window.record(Sample(kind, 1.0, 0.0, arguments=asked))
+        whole = calls[: n + 1]
+        oks = [i for i, (kind, _) in enumerate(whole) if kind is OK]
+        since = whole[max(oks, default=-1) + 1 :]
+        errors = [asked for kind, asked in since if kind is TOOL_ERROR]
+        good = {whole[i][1] for i in oks}
+        again = sum(asked in good for asked in errors)
+        others = len({asked for asked in errors if asked not in good})
+        # A call cut by its turn says nothing, and changes nothing.
+        if kind is TOOL_ERROR:
+            assert bool(degraded(window, 1)) == (again + others >= 10)
 
 
 def test_calls_cut_by_the_turn_are_neither_failures_nor_calls() -> None:  # D7

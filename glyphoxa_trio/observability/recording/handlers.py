@@ -21,6 +21,7 @@ from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
     OutputMismatch,
+    ServerFault,
     Tool,
     ToolError,
     ToolUnavailable,
@@ -34,6 +35,7 @@ _THREADS_PER_TOOL: Final = 8
 FAILURES: Final[Mapping[str, type[GlyphoxaError]]] = {
     "output_mismatch": OutputMismatch,  # each is one of the next, so before it
     "answer_unusable": AnswerUnusable,
+    "server_fault": ServerFault,
     "tool_error": ToolError,
     "unavailable": ToolUnavailable,
     "connection_lost": ConnectionLost,
