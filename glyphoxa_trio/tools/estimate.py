@@ -125,6 +125,10 @@ def estimate(
         source, seconds = known, measured
         if chosen.only_cut_after(measured):
             seconds = _beyond(measured, limits)
+        # The many quick calls of a tool that has become slow would hide that for long.
+        least = window.least_lately(ENOUGH_SAMPLES, now)
+        if least is not None:
+            seconds = max(seconds, _beyond(least, limits))
         before = None if previous is None else previous.tier_by_number
         tier = by_number = _with_hysteresis(seconds, limits, before)
     elif definition.estimated_duration is not None:

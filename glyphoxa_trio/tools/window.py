@@ -207,6 +207,21 @@ class LatencyWindow:
                 longest = None
         return longest
 
+    def least_lately(self, cuts: int, now: float) -> float | None:
+        """Return the time that each of the newest calls took at least, seconds, as far
+        back as so many of them were cut by turns; None if fewer were.
+        """
+        least = math.inf
+        for sample in reversed(self._ring):
+            if now - sample.at >= self.expiry:
+                break
+            if sample.kind in _LATENCIES:
+                least = min(least, sample.seconds)
+                cuts -= sample.kind is _CENSORED
+                if not cuts:
+                    return least
+        return None
+
     @property
     def failures(self) -> int:
         """The number of samples that are failures, with expired ones and probes.

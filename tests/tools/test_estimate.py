@@ -200,6 +200,18 @@ def test_a_tool_always_cut_by_fast_turns_leaves_fast() -> None:  # D7
     assert cut.seconds == math.nextafter(0.5, 1)
 
 
+def test_a_quick_tool_that_five_turns_had_to_cut_leaves_their_tier() -> None:  # D7
+    quick = [(OK, 0.7)] * 95
+    for cuts, tier in ((4, STANDARD), (5, DEEP)):
+        assert reckon(*quick, *[(CENSORED, 1.45)] * cuts).tier is tier
+    # A call that ends in time readmits it; one that ends late does not.
+    cut = [*quick, *[(CENSORED, 1.45)] * 5]
+    assert reckon(*cut, (OK, 3.9)).tier is DEEP
+    assert reckon(*cut, (OK, 0.7)).tier is STANDARD
+    # In turns with little time left calls are cut, too; that says nothing of the tier.
+    assert reckon(*quick, *[(CENSORED, 0.3)] * 5).seconds == 0.7
+
+
 def test_a_floor_holds_however_fast_it_measures() -> None:  # D1
     fast = reckon(*[(OK, 0.01)] * 9, floor=STANDARD)
     assert (fast.seconds, fast.tier, fast.tier_by_number) == (0.01, STANDARD, FAST)
