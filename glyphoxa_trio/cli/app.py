@@ -527,8 +527,9 @@ def check(
         bool,
         typer.Option(
             "--production",
-            help="Count as a problem whatever is unfit for players: an NPC without a"
-            " voice that is heard, a stand-in that would answer.",
+            help="Count as a problem whatever is unfit for players: a server that is"
+            " not there, an NPC without a voice that is heard, a stand-in that would"
+            " answer.",
         ),
     ] = False,
     json: Annotated[

@@ -10,6 +10,7 @@ import attrs
 from rich.console import Console
 
 from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.mcp_json import MCP_JSON
 from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
@@ -42,7 +43,8 @@ def check(
     """Print problems and warnings; 1 if there is a problem, else 0.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning.
-    In ``production``, anything unfit for players is a problem, too.
+    In ``production``, any such server is a problem, and so is all that is unfit for
+    players.
     """
     report = _Report(path, None if as_json else wide_console())
 
@@ -56,6 +58,7 @@ def check(
             problems = runtime.problems()
             missing = _missing(config, runtime.servers()) if servers else []
             advice = runtime.advice()
+            warned = {warning.server for warning in runtime.warnings}
             for warning in runtime.warnings:
                 if warning.text not in advice:
                     report.add("warning", f"{warning.server}: {warning.text}")
@@ -67,6 +70,11 @@ def check(
                 report.add("problem" if problem.error else "warning", str(problem))
             for need in missing:
                 report.add("problem", str(need))
+            named = {need.server for need in missing}
+            for row in _absent(runtime.servers()) if servers else ():
+                if row.name not in (named if production else named | warned):
+                    kind = "problem" if production else "warning"
+                    report.add(kind, f"{row.name}: {_why(row)} @ {_place(config, row)}")
             unready = [x for x in runtime.unready() if x.always or production]
             for each in unready:
                 report.add("problem" if production else "warning", str(each))
@@ -239,14 +247,27 @@ class MissingServer:
         )
 
 
+def _absent(rows: Iterable[ServerStatus]) -> list[ServerStatus]:
+    return [row for row in rows if row.state not in _THERE]
+
+
+def _why(row: ServerStatus) -> str:
+    return row.last_error or f"it is {row.state}"
+
+
+def _place(config: Config, row: ServerStatus) -> str:
+    below = config.mcp.from_mcp_json.get(row.name)
+    return f"{'mcp.servers' if below is None else f'{MCP_JSON}.{below}'}[{row.name}]"
+
+
 def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[MissingServer]:
-    absent = {row.name: row for row in rows if row.state not in _THERE}
+    absent = {row.name: row for row in _absent(rows)}
     return [
         MissingServer(
             need.npc,
             need.pattern,
             need.server,
-            absent[need.server].last_error or f"it is {absent[need.server].state}",
+            _why(absent[need.server]),
             need.section,
         )
         for need in needs(config)

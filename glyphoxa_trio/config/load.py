@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from .addresses import address_warnings
 from .excerpts import advice
 from .formats import lines_of, read_file, read_text
 from .mcp_json import (
@@ -242,7 +243,7 @@ def _parse(
         Scalars(os.environ if env is None else env, Path(source).parent)
     )
     config: Config = read_as(reader, data, Config, source, text)
-    for where, what in reader.warnings.found:
+    for where, what in (*reader.warnings.found, *address_warnings(config)):
         (warn or _ignore)(f"{what} @ {source.name}{where}")
     return config
 

@@ -31,11 +31,13 @@ class Advice:
       start: the command that starts it; empty for servers that always run.
       fetch: the command that gets a model, with ``{model}`` in place of the name.
       key: the variable that usually holds its key.
+      address: what is odd about the address, with the remedy; empty if nothing is.
     """
 
     start: str = ""
     fetch: str = ""
     key: str = ""
+    address: str = ""
 
 
 class ModelServerHint(Protocol):
@@ -86,6 +88,8 @@ async def _what_is_there(link: ModelServerHint) -> str:
     """Return a remedy for a model or address that was not found."""
     try:
         there = await models_of(link)
+        if there is None and link.advice.address:
+            return link.advice.address
         if there is None and not re.search(r"/v\d+(?:beta)?(?:/|$)", link.base_url):
             there = await models_of(link, "/v1/models")
             if there is not None:

@@ -21,6 +21,7 @@ from glyphoxa_trio.config import (
     NpcConfig,
     Provider,
 )
+from glyphoxa_trio.config.addresses import address_remedy
 from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
@@ -273,7 +274,12 @@ def _anthropic(
 
 def _advice(config: ModelConfig) -> Advice:
     preset = config.preset
-    return Advice(start=preset.start, fetch=preset.fetch, key=preset.key)
+    return Advice(
+        start=preset.start,
+        fetch=preset.fetch,
+        key=preset.key,
+        address=address_remedy(config.address, config.provider),
+    )
 
 
 def _loads_within(config: ModelConfig) -> float | None:

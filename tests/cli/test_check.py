@@ -306,3 +306,17 @@ def test_a_table_that_can_be_heard_is_fit_for_production(tmp_path: Path) -> None
     path = written(tmp_path, **(SPOKEN | {"s2s": realtime, "llm": llm}))
     checked = run("check", path, "--production", "--no-servers")
     assert (checked.returncode, problems(checked.stdout)) == (0, [])
+
+
+@pytest.mark.border
+def test_a_server_that_no_grant_names_fails_in_production_only(tmp_path: Path) -> None:
+    servers = [{"name": "spare", "command": str(tmp_path / "no-such-program")}]
+    path = written(tmp_path, npcs=[{"name": "Bo"}], mcp={"servers": servers})
+    checked = run("check", path)
+    assert (checked.returncode, problems(checked.stdout)) == (0, [])
+    assert "warning: spare: cannot be started: " in checked.stdout
+    checked = run("check", path, "--production")
+    assert checked.returncode == 1
+    spare = problems(checked.stdout)[0]
+    assert spare.startswith("spare: cannot be started: ")
+    assert spare.endswith(" @ mcp.servers[spare]")

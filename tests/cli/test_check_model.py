@@ -196,3 +196,15 @@ def test_each_npc_with_other_tools_is_played(tmp_path: Path) -> None:
         done = checked(vendor(tmp_path, server.base_url, *npcs), "--json")
     played = [row["npc"] for row in json.loads(done.stdout)["models"]]
     assert sorted(played) == ["Ann", "Bo"]
+
+
+@pytest.mark.border
+def test_an_address_of_one_request_is_named_with_the_right_one(tmp_path: Path) -> None:
+    with beside(open_strict_server(KINDS["llama.cpp"])) as server:
+        wrong = f"{server.base_url}/chat/completions"
+        done = checked(vendor(tmp_path, wrong))
+    assert done.returncode == 1
+    remedy = f"write base_url: {server.base_url}"
+    (problem,) = [x for x in done.stdout.splitlines() if x.startswith("problem: ")]
+    assert remedy in problem
+    assert done.stdout.count(remedy) == 2  # the warning says it without asking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from glyphoxa_trio.config import (
     ModelConfig,
     NpcConfig,
     Provider,
+    parse,
 )
+from glyphoxa_trio.config.addresses import address_remedy
 from glyphoxa_trio.config.presets import PRESETS, named
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.providers.anthropic import Anthropic
@@ -25,6 +28,13 @@ from glyphoxa_trio.secret import Secret
 
 LOCAL = [x for x in Provider if PRESETS[x].local]
 KNOWN = [x for x in Provider if PRESETS[x].base_url]
+
+
+def odd(data: dict[str, Any]) -> list[str]:
+    """The warnings about a configuration."""
+    told: list[str] = []
+    parse(data, source=PurePath("npcs.yaml"), env={}, warn=told.append)
+    return told
 
 
 def chat(config: ModelConfig) -> ChatCompletions:
@@ -145,3 +155,98 @@ async def test_a_fast_model_may_be_at_another_server(
         same = models.for_npc("anthropic:d")
         assert isinstance(same, Anthropic)
         assert (same.model, same.api_key) == ("d", llm.api_key)
+
+
+@pytest.mark.parametrize("provider", KNOWN)
+def test_no_preset_and_no_version_is_odd(provider: Provider) -> None:
+    address = PRESETS[provider].base_url
+    assert address is not None
+    for given in (address, f"{address}/", "https://proxy.example.com/team/v1"):
+        if provider in (*LOCAL, Provider.ANTHROPIC) or given.startswith(address):
+            assert address_remedy(given, provider) == ""
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "better"),
+    [
+        ("chat_completions", "http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        ("vllm", "http://gpu:8000/", "http://gpu:8000/v1"),
+        ("lmstudio", "http://gpu:1234/v1/models", "http://gpu:1234/v1"),
+        ("llamacpp", "http://gpu:8080/v1/chat/completions/", "http://gpu:8080/v1"),
+        ("ollama", "http://gpu:11434/api", "http://gpu:11434/v1"),
+        ("ollama", "http://gpu/api/generate", "http://gpu/v1"),
+        ("openai", "https://api.openai.com", "https://api.openai.com/v1"),
+        (
+            "openai",
+            "https://a.openai.azure.com",
+            "https://a.openai.azure.com/openai/v1",
+        ),
+        ("groq", "https://api.groq.com/v1", "https://api.groq.com/openai/v1"),
+        ("openrouter", "https://openrouter.ai/v1", "https://openrouter.ai/api/v1"),
+        (
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+        ),
+        ("anthropic", "https://api.anthropic.com", "https://api.anthropic.com/v1"),
+        ("anthropic", "https://a.com/v1/messages", "https://a.com/v1"),
+        ("chat_completions", "https://a.com/v1/messages", "anthropic https://a.com/v1"),
+        ("deepseek", "https://a.com/anthropic", "anthropic https://a.com/anthropic/v1"),
+        (
+            "anthropic",
+            "https://a.com/v1/chat/completions",
+            "chat_completions https://a.com/v1",
+        ),
+        # Addresses that answer as they stand.
+        ("llamacpp", "http://gpu:8080", ""),
+        ("deepseek", "https://api.deepseek.com", ""),
+        ("chat_completions", "http://gpu:3000/api", ""),
+        ("chat_completions", "https://a.com/inference", ""),
+    ],
+)
+def test_an_address_that_is_not_meant_so_names_the_right_one(
+    provider: str, given: str, better: str
+) -> None:
+    llm = {"provider": provider, "model": "m", "base_url": given}
+    spare = {"fallbacks": [llm], "provider": "offline"}
+    for where, section in (("", llm), (".fallbacks[0]", spare)):
+        told = odd({"llm": section})
+        if not better:
+            assert told == []
+            continue
+        other, _, address = better.rpartition(" ")
+        change = f"provider: {other}, and " if other else ""
+        (text,) = told
+        remedy = f": write {change}base_url: {address} @ "
+        assert remedy in text
+        assert text.endswith(f".llm{where}.base_url")
+        # The remedy is one that works.
+        fixed = llm | {"base_url": address} | ({"provider": other} if other else {})
+        assert odd({"llm": fixed}) == []
+
+
+def test_the_servers_of_speech_images_and_embeddings_have_such_addresses_too() -> None:
+    at = "http://gpu:9"
+    speech = {"provider": "openai_speech", "model": "m", "voice": "v"}
+    hearing = {"provider": "transcriptions", "model": "m"}
+    data = {
+        "speech": {
+            "synthesis": speech | {"base_url": f"{at}/v1/audio/speech"},
+            "recognition": hearing | {"base_url": f"{at}/v1/audio/transcriptions"},
+        },
+        "memory": {"embeddings": {"model": "m", "base_url": f"{at}/v1/embeddings"}},
+        "builtin": {"images": {"base_url": at}},
+        "s2s": {
+            "provider": "openai_realtime",
+            "model": "m",
+            "api_key": "k",
+            "base_url": f"{at}/v1/realtime",
+        },
+    }
+    assert [text.rpartition("base_url: ")[2] for text in odd(data)] == [
+        f"{at}/v1 @ npcs.yaml.memory.embeddings.base_url",
+        f"{at}/v1 @ npcs.yaml.s2s.base_url",
+        f"{at}/v1 @ npcs.yaml.speech.synthesis.base_url",
+        f"{at}/v1 @ npcs.yaml.speech.recognition.base_url",
+        f"{at}/v1 @ npcs.yaml.builtin.images.base_url",
+    ]
