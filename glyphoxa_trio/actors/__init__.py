@@ -14,6 +14,7 @@ from .handover import Handover
 from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
+from .open_time import OpenTime
 from .shared_task import (
     SharedTask,
     SharedTaskCancelled,
@@ -57,6 +58,7 @@ __all__ = [
     "LoopLag",
     "MailboxStatistics",
     "OnEvent",
+    "OpenTime",
     "OwnTime",
     "Ref",
     "Request",

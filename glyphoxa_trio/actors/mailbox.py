@@ -135,7 +135,13 @@ class Ref(Generic[A]):
     _stopped: trio.Event
     _counts: _Counts = attrs.field(factory=_Counts)
 
-    async def ask(self, request: Request[A, R], *, within: float) -> R:
+    async def ask(
+        self,
+        request: Request[A, R],
+        *,
+        within: float,
+        excused: Callable[[], float] | None = None,
+    ) -> R:
         """Send ``request`` and wait for its answer.
 
         Args:
@@ -143,6 +149,7 @@ class Ref(Generic[A]):
           within: the longest wait, in seconds. It covers the wait for a place in the
             mailbox, the wait in it, and the work itself. Time in which the event loop
             itself was blocked does not count, up to 5 s: the actor had none of it.
+          excused: returns how many seconds of the wait do not count either, so far.
 
         Cancelling the caller cancels the work.
 
@@ -156,6 +163,7 @@ class Ref(Generic[A]):
         try:
             deadline = trio.current_time() + max(within, 0.0)
             latest = deadline + MOST_BLOCKED
+            counted = 0.0
             while call._answer is None:
                 with trio.move_on_at(deadline):
                     if not call.delivered:
@@ -163,6 +171,12 @@ class Ref(Generic[A]):
                         call.delivered = True
                     await call.settled()
                 late = trio.current_time() - deadline
+                if excused is not None and (more := excused() - counted) > 0:
+                    counted += more
+                    # Look again in a second at the earliest: it may go on growing.
+                    deadline += max(more, late + 1.0)
+                    latest = deadline + MOST_BLOCKED
+                    continue
                 if late < BLOCKED or deadline >= latest:
                     break
                 deadline = min(deadline + late + BLOCKED, latest)

@@ -13,7 +13,7 @@ from .calibrator import PROBES, Probed, Sampled
 from .calls_for_others import CallForOthers
 from .catalogue import Catalogue, CatalogueEntry, Snapshot, UnknownTool
 from .elsewhere import AnswerElsewhere, CallSharer
-from .executor import Caller, RunsCalls
+from .executor import Caller, CallsOfTurn, RunsCalls
 from .history import HistoryFile, HistoryStatistics, SampleHistory
 from .host import BreakerOpened, GroupWritten, HostStatistics, ToolHost, open_host
 from .measurements import CalibratorSettings
@@ -31,6 +31,7 @@ __all__ = [
     "CallForOthers",
     "CallSharer",
     "Caller",
+    "CallsOfTurn",
     "Catalogue",
     "CatalogueEntry",
     "ChangedAgain",

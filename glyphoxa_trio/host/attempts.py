@@ -208,8 +208,7 @@ class Attempts:
         self._tasks.when_lingering_stops(self._lingering_stopped)
 
     def _timing(self, tool: Tool) -> Timing:
-        paused = partial(self.pauses.total, tool.definition.group)
-        return Timing(self._lag, self.stalls, tool, paused)
+        return Timing(self._lag, self.stalls, tool)
 
     def _lingering_stopped(self, key: object) -> None:
         listing = self._cut_writes.get(str(key))
@@ -299,6 +298,8 @@ class Attempts:
           ToolUnavailable: if the breaker or earlier lingering tasks forbid it.
         """
         timing = self._timing(listing.tool)
+        if instead_of is not None:
+            timing.instead_of(instead_of.timing)
         now = timing.started
         whose = context.tenant, context.session
         life = self._life_of(listing, whose)
@@ -376,6 +377,7 @@ class Attempts:
             return answer.result
         tool = attempt.listing.tool
         timing = self._timing(tool)
+        timing.instead_of(attempt.timing)
         attempt.begin_here(timing)
         context = context.telling(timing.sent)
         if tool.remote:

@@ -56,7 +56,7 @@ from .call_spans import call_ended, call_span
 from .catalogue import Catalogue, CatalogueEntry
 from .hedged_call import HedgedCall
 from .hedging import Hedging, HedgingStatistics
-from .pauses import PausedWait
+from .pauses import PausedWait, TurnQuestions
 from .search import SEARCHING, VisibleTools
 from .speculative_calls import SpeculativeCalls, may_go_ahead
 
@@ -83,6 +83,14 @@ _REPEATED = (
 )
 
 
+@attrs.frozen(eq=False)
+class CallsOfTurn:
+    """The state that all calls of one turn share, in all of its rounds; see `Caller`."""
+
+    unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
+    questions: TurnQuestions = attrs.field(factory=TurnQuestions)
+
+
 @attrs.frozen(kw_only=True)
 class Caller:
     """The NPC on whose behalf calls run, and the limits of its turn.
@@ -92,6 +100,7 @@ class Caller:
       still: returns what remains of ``grant`` and ``tier`` when a call starts, which
         may be long after the fan-out began; None is all of it.
       max_calls: the number of calls of one response that are run.
+      questions: the questions of servers to a person in this turn.
       unknown_effects: calls of this turn whose effect is unknown, by key and canonical
         arguments: an identical one is refused. The executor adds to it.
       pending: calls of this conversation that may change something and go on after
@@ -123,6 +132,7 @@ class Caller:
     tenant: str = ""
     epoch: int = 0
     max_calls: int = 16
+    questions: TurnQuestions = attrs.field(factory=TurnQuestions)
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     approved: frozenset[str] = frozenset()
@@ -337,7 +347,8 @@ class Executor:
         groups = {
             x.listing.definition.group for x in pending_calls if x.listing is not None
         }
-        with self._attempts.pauses.waiting(groups, fan, deadline, fan.move) as waiting:
+        pauses, asked = self._attempts.pauses, caller.questions
+        with pauses.waiting(groups, asked, deadline, fan.move) as waiting:
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts
                 # All calls that wait for no other call are admitted here, in call
@@ -529,6 +540,8 @@ class Executor:
                     attempt = self._start(
                         listing, arguments, context, cache_key, pending_call, begun_with
                     )
+            if not shared:
+                attempt.timing.of_turn(caller.questions)
             if self._hedging is None:
                 hedged = HedgedCall(self._attempts, attempt)
             else:
@@ -618,7 +631,7 @@ class Executor:
             while True:
                 until = min(hedged.until, awaited_until) + paused
                 scope = trio.CancelScope(deadline=until)
-                with self._pausing(hedged, fan, scope) as waiting, scope:
+                with self._pausing(hedged, caller, scope) as waiting, scope:
                     with pending_call.span.current():  # of a second attempt, too
                         result = await hedged.settled()
                     pending_call.learn(hedged.failed, hedged.answered_by)
@@ -649,12 +662,14 @@ class Executor:
                 hedged.release(early)
 
     def _pausing(
-        self, hedged: HedgedCall, turn: object, scope: trio.CancelScope
+        self, hedged: HedgedCall, caller: Caller, scope: trio.CancelScope
     ) -> AbstractContextManager[PausedWait]:
         """Move the deadline of a wait while the call's server asks a person."""
         group = hedged.first.listing.definition.group
         move = partial(setattr, scope, "deadline")
-        return self._attempts.pauses.waiting((group,), turn, scope.deadline, move)
+        return self._attempts.pauses.waiting(
+            (group,), caller.questions, scope.deadline, move
+        )
 
     def _leave_behind(
         self,

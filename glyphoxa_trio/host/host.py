@@ -96,6 +96,7 @@ from .executor import Caller, Executor, ExecutorStatistics
 from .hedging import Hedging
 from .history import HistoryStatistics, SampleHistory
 from .measurements import CalibratorSettings, Measurements
+from .pauses import TurnQuestions
 from .speculative_calls import SpeculativeCalls
 from .stalls import Stalls, ToolStalled
 
@@ -326,25 +327,14 @@ class ToolHost:
     # Calls.
 
     def pause(
-        self, group: str, most: float
+        self, group: str, turn: TurnQuestions, most: float
     ) -> AbstractContextManager[trio.CancelScope]:
-        """Charge the turn that waits for a server for no time within the block, in
-        which a person is asked something by that server; see `Pauses.pause`."""
-        return self._attempts.pauses.pause(group, most)
+        """Charge a turn that waits for a server for no time within the block, in which
+        a person is asked something by that server; see `Pauses.pause`."""
+        return self._attempts.pauses.pause(group, turn, most)
 
-    def may_ask(self, group: str) -> bool:
-        """Return whether a server may ask a person once more, and count the question.
-
-        The count begins again when none of its calls is waited for.
-        """
-        return self._attempts.pauses.may_ask(group)
-
-    def end_questions(self, group: str) -> None:
-        """Let a server ask no more in the calls that are waited for now."""
-        self._attempts.pauses.end_questions(group)
-
-    def turns_waiting(self, group: str) -> int:
-        """Return in how many turns a call of that server is waited for."""
+    def turns_waiting(self, group: str) -> list[TurnQuestions]:
+        """Return the turns in which a call of that server is waited for."""
         return self._attempts.pauses.turns(group)
 
     async def execute(

@@ -6,9 +6,10 @@ for the person, and no other does. Until there is an answer, its calls of that s
 are not charged for the time that passes: their limits move, and their measured latency
 is without it.
 
-No server holds a table by asking on and on. All of its questions together move a limit
-by the time that one may stay open; it may ask a few times, and not again once a person
-has left a question unanswered. A question ends with the last call that it may be for.
+No server holds a table by asking on and on. In one turn all questions together, of all
+servers, move a limit by the time that one may stay open; a server may ask a few times,
+and not again once a person has left a question unanswered. A question ends with the
+last call that it may be for.
 """
 
 from __future__ import annotations
@@ -21,54 +22,77 @@ import attrs
 
 import trio
 
-MOST_QUESTIONS: Final = 5  # of one server, until none of its calls is waited for
+from glyphoxa_trio.actors import OpenTime
+
+MOST_QUESTIONS: Final = 5  # of one server in one turn
+
+
+@attrs.define(eq=False)
+class TurnQuestions:
+    """The questions that servers ask a person in one turn, in all of its rounds."""
+
+    _all: OpenTime = attrs.field(factory=OpenTime, init=False)
+    _by_server: dict[str, OpenTime] = attrs.field(factory=dict, init=False)
+    _asked: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def may_ask(self, server: str) -> bool:
+        """Return whether a server may ask once more, and count the question."""
+        asked = self._asked[server] = self._asked.get(server, 0) + 1
+        return asked <= MOST_QUESTIONS
+
+    def end_questions(self, server: str) -> None:
+        """Let a server ask no more in this turn."""
+        self._asked[server] = MOST_QUESTIONS
+
+    def left(self, most: float) -> float:
+        """Return how many of ``most`` seconds are left for further questions."""
+        return max(0.0, most - self._all.seconds())
+
+    def seconds(self, server: str) -> float:
+        """Return for how many seconds questions of a server were open so far."""
+        of_server = self._by_server.get(server)
+        return 0.0 if of_server is None else of_server.seconds()
+
+    def _clocks(self, server: str) -> tuple[OpenTime, OpenTime]:
+        return self._all, self._by_server.setdefault(server, OpenTime())
 
 
 @attrs.define(eq=False, kw_only=True)
 class PausedWait:
     """A wait whose deadline moves while a question is open.
 
-    ``shift`` is by how many seconds it has moved.
-
     Args:
       groups: the servers that it is for.
-      turn: what tells the waits of one turn from those of others.
+      turn: the turn that waits.
       deadline: the deadline at first, on trio's clock.
       move: sets another deadline.
     """
 
     groups: Collection[str]
-    turn: object
+    turn: TurnQuestions
     deadline: float
     move: Callable[[float], None]
-    shift: float = attrs.field(default=0.0, init=False)
-    _most: float = attrs.field(default=0.0, init=False)  # of all questions together
-    _questions: int = attrs.field(default=0, init=False)
-    _since: float = attrs.field(default=0.0, init=False)
+    _open: OpenTime = attrs.field(factory=OpenTime, init=False)
+
+    @property
+    def shift(self) -> float:
+        """The seconds by which the deadline has moved, if no question stays open."""
+        return self._open.seconds()
 
     def until(self) -> float:
         """Return the deadline, if no question stays open from now on."""
-        return self.deadline + self._shifted()
+        return self.deadline + self.shift
 
     def hold(self, most: float) -> None:
-        """One more question is open. Together they move the deadline by ``most``."""
-        self._questions += 1
-        self._most = max(self._most, most)
-        if self._questions == 1:
-            self._since = trio.current_time()
-        self.move(self.deadline + self._most)
+        """One more question is open, for at most ``most`` seconds."""
+        self._open.begin()
+        self.move(self.until() + most)
 
     def go_on(self) -> None:
         """One question less is open."""
-        shift = self._shifted()
-        self._questions -= 1
-        if not self._questions:
-            self.shift = shift
-            self.move(self.deadline + shift)
-
-    def _shifted(self) -> float:
-        open_ = trio.current_time() - self._since if self._questions else 0.0
-        return min(self._most, self.shift + open_)
+        self._open.end()
+        if not self._open.count:
+            self.move(self.until())
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -76,8 +100,8 @@ class _OpenQuestion:
     """An open question: its server, the turn that waits, and the scope of asking."""
 
     group: str
-    turn: object
-    most: float
+    turn: TurnQuestions
+    until: float  # when it ends at the latest, on trio's clock
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def holds(self, wait: PausedWait) -> bool:
@@ -87,47 +111,33 @@ class _OpenQuestion:
 
 @attrs.define(eq=False)
 class Pauses:
-    """The open questions of servers, by group, and the waits that they hold up."""
+    """The open questions of servers, and the waits that they hold up."""
 
     _open: list[_OpenQuestion] = attrs.field(factory=list, init=False)
-    _since: dict[str, float] = attrs.field(factory=dict, init=False)
-    _total: dict[str, float] = attrs.field(factory=dict, init=False)
-    _asked: dict[str, int] = attrs.field(factory=dict, init=False)
     _waits: list[PausedWait] = attrs.field(factory=list, init=False)
 
-    def total(self, group: str) -> float:
-        """Return for how many seconds questions of a server were open so far."""
-        total = self._total.get(group, 0.0)
-        if group in self._since:
-            total += trio.current_time() - self._since[group]
-        return total
-
-    def turns(self, group: str) -> int:
-        """Return in how many turns a call of that server is waited for."""
-        return len({id(x.turn) for x in self._waits if group in x.groups})
-
-    def may_ask(self, group: str) -> bool:
-        """Return whether a server may ask once more, and count the question."""
-        asked = self._asked[group] = self._asked.get(group, 0) + 1
-        return asked <= MOST_QUESTIONS
-
-    def end_questions(self, group: str) -> None:
-        """Let a server ask no more, until none of its calls is waited for."""
-        self._asked[group] = MOST_QUESTIONS
+    def turns(self, group: str) -> list[TurnQuestions]:
+        """Return the turns in which a call of that server is waited for."""
+        waits = (x for x in self._waits if group in x.groups)
+        return list({id(x.turn): x.turn for x in waits}.values())
 
     @contextmanager
-    def pause(self, group: str, most: float) -> Generator[trio.CancelScope]:
-        """Charge the turn that waits for that server for no time within the block.
+    def pause(
+        self, group: str, turn: TurnQuestions, most: float
+    ) -> Generator[trio.CancelScope]:
+        """Charge a turn that waits for that server for no time within the block.
 
         Yields the scope to ask in, which is cancelled when no call waits any more.
 
         Args:
           group: the server that asks.
-          most: seconds for which all of its questions together are not charged.
+          most: seconds that the block takes at most.
         """
-        turn = next((x.turn for x in self._waits if group in x.groups), None)
-        question = _OpenQuestion(group=group, turn=turn, most=most)
-        self._since.setdefault(group, trio.current_time())
+        until = trio.current_time() + most
+        question = _OpenQuestion(group=group, turn=turn, until=until)
+        clocks = turn._clocks(group)
+        for clock in clocks:
+            clock.begin()
         self._open.append(question)
         for wait in filter(question.holds, self._waits):
             wait.hold(most)
@@ -135,9 +145,8 @@ class Pauses:
             yield question.scope
         finally:
             self._open.remove(question)
-            if not any(x.group == group for x in self._open):
-                self._total[group] = self.total(group)
-                del self._since[group]
+            for clock in clocks:
+                clock.end()
             for wait in filter(question.holds, self._waits):
                 wait.go_on()
 
@@ -145,7 +154,7 @@ class Pauses:
     def waiting(
         self,
         groups: Collection[str],
-        turn: object,
+        turn: TurnQuestions,
         deadline: float,
         move: Callable[[float], None],
     ) -> Generator[PausedWait]:
@@ -153,15 +162,12 @@ class Pauses:
         wait = PausedWait(groups=groups, turn=turn, deadline=deadline, move=move)
         for question in self._open:
             if question.holds(wait):
-                wait.hold(question.most)
+                wait.hold(question.until - trio.current_time())
         self._waits.append(wait)
         try:
             yield wait
         finally:
             self._waits.remove(wait)
-            for group in groups:
-                if not self.turns(group):
-                    self._asked.pop(group, None)
             for question in self._open:
                 if not any(map(question.holds, self._waits)):
                     question.scope.cancel("no call waits for the answer")

@@ -3,7 +3,7 @@ time in which the event loop was late."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
 import attrs
@@ -13,6 +13,7 @@ from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.definition import CallContext, Handler, Tool
 from glyphoxa_trio.tools.outcome import ToolResult
 
+from .pauses import TurnQuestions
 from .stalls import Stalls
 
 # A cut call is no sample if it spent more than this share of its time waiting for
@@ -24,8 +25,6 @@ _TOO_MUCH = 0.1
 class Timing:
     """The clock of one call. Times in seconds.
 
-    ``paused`` returns for how long questions of the tool's server were open so far.
-
     Time in which the call waits for a server that starts, for a thread, for a permit,
     or for a person whom its server asks does not count as the tool's latency. Neither
     does time in which the event loop was blocked, unless the tool's own code blocked
@@ -35,10 +34,11 @@ class Timing:
     _lag: LoopLag
     _stalls: Stalls
     _tool: Tool
-    _paused: Callable[[], float] = lambda: 0.0
+    # Of the turn that waits for the call; a call that no turn awaits has none.
+    _questions: TurnQuestions | None = attrs.field(default=None, init=False)
     started: float = attrs.field(init=False)
     _stalled_before: float = attrs.field(init=False)  # the loop's lag at the start
-    _paused_before: float = attrs.field(init=False)
+    _paused_before: float = attrs.field(default=0.0, init=False)
     _paused_sent: float = attrs.field(default=0.0, init=False)
     _sent: float | None = attrs.field(default=None, init=False)
     _stalled: float = attrs.field(default=0.0, init=False)  # its lag when sent
@@ -47,7 +47,21 @@ class Timing:
 
     def __attrs_post_init__(self) -> None:
         self.started, self._stalled_before = self._lag.clock(), self._lag.total()
-        self._paused_before = self._paused()
+
+    def of_turn(self, questions: TurnQuestions | None) -> None:
+        """Do not count, from now on, the time in which the tool's server asks a person
+        something in that turn."""
+        self._questions = questions
+        self._paused_before = self._paused_sent = self._paused()
+
+    def instead_of(self, other: Timing) -> None:
+        """Take over the turn that waits for another call."""
+        self.of_turn(other._questions)
+
+    def _paused(self) -> float:
+        if self._questions is None:
+            return 0.0
+        return self._questions.seconds(self._tool.definition.group)
 
     @property
     def was_sent(self) -> bool:

@@ -29,13 +29,11 @@ from .board import Board
 from .liveness import Liveness
 from .messages import AskServer, CallTool, ConnectionMessages, SendAttempt
 from .metadata import PREFIX, result_of
-from .questions import LONGEST_QUESTION
 from .status import ServerState
 from .transport import Busy, NeverSent, ServerSession
 
-# Seconds; the executor enforces the deadline, this only catches its faults. A person
-# may be asked something meanwhile.
-_BACKSTOP: Final = 1.0 + LONGEST_QUESTION
+# Seconds; the executor enforces the deadline, this only catches its faults.
+_BACKSTOP: Final = 1.0
 _SOON: Final = 0.05  # seconds; a shorter wait is not worth reporting
 
 
@@ -86,6 +84,7 @@ class RetryingCall:
                     error, met = met, None
                     raise error
                 session = await self.ready(request)
+                self.attempt.asking = partial(session.asking, session.asking())
                 self.attempt.sent()
                 return await session.call_tool(
                     request.tool, request.arguments, self.meta(request)
@@ -120,7 +119,11 @@ async def ask(
     try:
         with handover.offered(attempt) as offer:
             request = attrs.evolve(request, attempt=offer)
-            return await ref.ask(request, within=spec.timeout + _BACKSTOP)
+            # Time in which a person is asked something is not the server's.
+            within = spec.timeout + _BACKSTOP
+            return await ref.ask(
+                request, within=within, excused=lambda: attempt.asking()
+            )
     except ActorGone as error:
         if attempt.at is not None:
             raise ConnectionLost(f"{spec.name} stopped") from error

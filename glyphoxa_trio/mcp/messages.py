@@ -29,6 +29,7 @@ class SendAttempt:
     ``at`` is when it was last sent; from then on it may have had an effect. ``met`` is
     the error of the first attempt, if there was one. ``context`` is the trace that the
     call belongs to. `calls` sets ``at`` to None if the call never arrived, and ``met``.
+    ``asking`` is the session's, once `calls` has sent it there.
 
     Args:
       tell: called each time that the call is sent, before the request is written.
@@ -38,6 +39,7 @@ class SendAttempt:
     at: float | None = attrs.field(default=None, init=False)
     met: Exception | None = attrs.field(default=None, init=False)
     context: Any = attrs.field(factory=here, init=False)
+    asking: Callable[[], float] = attrs.field(default=lambda: 0.0, init=False)
 
     def sent(self) -> None:
         """Note that the call is being sent."""

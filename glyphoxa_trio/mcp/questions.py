@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.actors import OpenTime
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.arguments import InvalidArguments, cut
 from glyphoxa_trio.tools.characters import visible
@@ -75,6 +76,26 @@ class ServerQuestion:
 Answer = Mapping[str, Any]
 Answers = Callable[[ServerQuestion], Awaitable[Answer | None]]
 """Asks a person; returns a value for each field, or None if the person declines."""
+
+
+@attrs.define(eq=False)
+class TimedQuestions:
+    """Asks a person on behalf of one server, and counts the time that it takes."""
+
+    _answers: Answers
+    open: OpenTime = attrs.field(factory=OpenTime, init=False)
+
+    async def ask(self, question: ServerQuestion) -> Answer | None:
+        """Return the person's answer; None if they decline.
+
+        Raises:
+          QuestionRefused: as the function that asks.
+        """
+        self.open.begin()
+        try:
+            return await self._answers(question)
+        finally:
+            self.open.end()
 
 
 def question_of(server: str, text: str, schema: Mapping[str, Any]) -> ServerQuestion:

@@ -58,6 +58,7 @@ from .questions import (
     LONGEST_QUESTION,
     Answers,
     QuestionRefused,
+    TimedQuestions,
     checked,
     question_of,
 )
@@ -116,6 +117,7 @@ async def open_session(
     loss = SessionLost(clean=masking.text)
     condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
+    asking = None if answers is None else TimedQuestions(answers)
     carried = spec
     if answers is not None:  # a stream may be silent while a person thinks
         carried = attrs.evolve(spec, timeout=spec.timeout + LONGEST_QUESTION)
@@ -144,7 +146,7 @@ async def open_session(
                 ),
                 message_handler=on_message,
                 elicitation_callback=(
-                    None if answers is None else partial(_elicit, spec.name, answers)
+                    None if asking is None else partial(_elicit, spec.name, asking.ask)
                 ),
             ) as client,
             trio.open_nursery() as nursery,
@@ -173,6 +175,7 @@ async def open_session(
                     offers,
                     offers_prompts(client),
                     about,
+                    asking,
                 )
                 yield session
             except Exception as error:
@@ -203,6 +206,7 @@ class SdkSession:
     _offers_resources: bool
     _offers_prompts: bool
     _about: Mapping[str, Any]  # what the spans of its calls say of the server
+    _asking: TimedQuestions | None  # None if no person can be asked
     # The names of the tools that we added to the list: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
     # Of the listed tools that declare an output schema. The SDK's own check has no
@@ -213,6 +217,9 @@ class SdkSession:
     def awaits_resources(self) -> bool:
         """True if the server offers resources, and had none when it was last asked."""
         return self._offers_resources and not self._ours
+
+    def asking(self, before: float = 0.0) -> float:
+        return (0.0 if self._asking is None else self._asking.open.seconds()) - before
 
     async def ping(self) -> bool:
         try:

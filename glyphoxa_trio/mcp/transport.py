@@ -100,6 +100,10 @@ class ServerSession(Protocol):
         servers.
         """
 
+    def asking(self, before: float = 0.0) -> float:
+        """Return for how many seconds it has asked a person something so far, without
+        those ``before``."""
+
     async def ping(self) -> bool:
         """Return True as soon as the server answers; False if the answer is an error.
 

@@ -1,9 +1,9 @@
 """The way of a server's question to a person, and back: outside of every tool's time.
 
 A question is only asked while a call of its server is waited for, in one turn and no
-other, one at a time, and stays open for a limited time, at most until that call ends. A
-server that nobody answers, or that asks too often, is refused for as long as its calls
-are waited for.
+other, one at a time, and at most until that call ends. All questions of a turn together
+take a limited time. A server that nobody answers, or that asks too often, is refused
+for the rest of the turn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from glyphoxa_trio.units import in_ms
 
 _TOO_LATE: Final = "no call waits for the answer any more"
 _WHOSE: Final = "nobody is asked while several turns use this server at once"
-_TOO_OFTEN: Final = "nobody is asked any more in this call"
+_TOO_OFTEN: Final = "nobody is asked any more in this turn"
 _NOBODY_CALLED: Final = "nobody is asked anything while no tool of this server is used"
 
 
@@ -36,7 +36,7 @@ class ServerQuestions:
 
     Args:
       answers: the embedder's code, which asks.
-      patience: seconds for which a question stays open.
+      patience: seconds for which the questions of one turn stay open, all together.
       host: its calls wait meanwhile.
     """
 
@@ -52,12 +52,14 @@ class ServerQuestions:
           QuestionRefused: no call waits for the answer, or nobody gives one in time.
         """
         host, server = self._host, question.server
-        if (turns := host.turns_waiting(server)) != 1:
+        turns = host.turns_waiting(server)
+        if len(turns) != 1:
             raise QuestionRefused(_WHOSE if turns else _NOBODY_CALLED)
-        if not host.may_ask(server):
+        (turn,) = turns
+        patience = turn.left(min(self._patience, LONGEST_QUESTION))
+        if not (turn.may_ask(server) and patience):
             raise QuestionRefused(_TOO_OFTEN)
-        patience = min(self._patience, LONGEST_QUESTION)
-        with host.pause(server, patience) as scope, scope:
+        with host.pause(server, turn, patience) as scope, scope:
             with trio.move_on_after(patience):  # with the questions before it
                 async with self._one_at_a_time:
                     try:
@@ -66,6 +68,6 @@ class ServerQuestions:
                         kind = type(error).__name__
                         text = f"the person could not be asked: {kind}"
                         raise QuestionRefused(text) from error
-            host.end_questions(server)
+            turn.end_questions(server)
             raise QuestionRefused(f"nobody answered within {in_ms(patience)}")
         raise QuestionRefused(_TOO_LATE)

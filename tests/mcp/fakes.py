@@ -40,6 +40,9 @@ class FakeSession:
     loss: SessionLost = attrs.field(factory=SessionLost)
     timed: bool = True
 
+    def asking(self, before: float = 0.0) -> float:
+        return 0.0
+
     async def ping(self) -> bool:
         self.server.pings.append(trio.current_time())
         if self.server.dies_of_pings:

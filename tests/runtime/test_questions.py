@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,13 +13,15 @@ from trio.testing import MockClock
 
 from glyphoxa_trio import Config, Outcome, Tier, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
-from glyphoxa_trio.host import Caller
+from glyphoxa_trio.errors import DeadlineExceeded
+from glyphoxa_trio.host import Caller, CallsOfTurn
 from glyphoxa_trio.mcp.questions import (
     Answer,
     QuestionRefused,
     ServerQuestion,
     question_of,
 )
+from glyphoxa_trio.tools.definition import CallContext
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 
@@ -55,6 +59,25 @@ def person(answer: Answer | None, *, after: float = 0.0, seen: Any = None) -> An
         return answer
 
     return {"runtime_options": {"answers": answers, "approval_timeout": 60.0}}
+
+
+RED_AFTER_20 = person({"colour": "red"}, after=20.0)
+
+
+def beside(other: Callable[[], Awaitable[object]]) -> Any:
+    """A tool that asks, and ``other`` that takes its time; both only read."""
+    asks = asking()["tools/call"]
+
+    async def call(params: Any, server: OddServer) -> Any:
+        if params["name"] == "ask":
+            return await asks(params, server)
+        await other()
+        return {"content": [{"type": "text", "text": "done"}]}
+
+    reads = [
+        tool(name, annotations={"readOnlyHint": True}) for name in ("ask", "other")
+    ]
+    return {"tools/list": {"tools": reads}, "tools/call": call}
 
 
 async def called(table: OddTable) -> Outcome:
@@ -150,22 +173,67 @@ async def test_calls_of_one_response_wait_together_and_the_turn_is_told(
         assert paused == [pytest.approx(40.0)]
 
 
+async def test_no_server_asks_on_and_on_in_the_rounds_of_one_turn(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    seen: list[ServerQuestion] = []
+    answers = person({"colour": "red"}, after=25.0, seen=seen)
+    async with odd_table(monkeypatch, asking(), **answers) as table:
+        host, turn = table.runtime.host, CallsOfTurn()
+        begun, said = trio.current_time(), list[str]()
+        for number in range(8):
+            caller = Caller(grant=EVERYTHING, questions=turn.questions)
+            calls = [ToolCall(str(number), "odd.ask")]
+            until = trio.current_time() + 0.5
+            (outcome,) = await host.fan_out(calls, caller, deadline=until)
+            said.append(outcome.message)
+        assert len(seen) == 3
+        assert trio.current_time() - begun == pytest.approx(60.0)
+        assert "nobody answered within 10000 ms" in said[2]
+        assert all("any more in this turn" in x for x in said[3:])
+        await called(table)  # another turn
+        assert len(seen) == 4
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_call_past_the_executor_ends_a_second_after_its_limit(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, asks: bool
+) -> None:
+    async with odd_table(
+        monkeypatch, beside(trio.sleep_forever), timeout=2.0, **RED_AFTER_20
+    ) as table:
+        host = table.runtime.host
+        hangs = host.snapshot.by_key["odd.other"].tool.handler
+        async with trio.open_nursery() as nursery:
+            if asks:
+                nursery.start_soon(called, table)
+            begun = trio.current_time()
+            with pytest.raises(DeadlineExceeded):
+                await hangs({}, CallContext())
+            lasted = trio.current_time() - begun
+        assert lasted == pytest.approx(23.0 if asks else 3.0)
+
+
+async def test_a_question_in_one_turn_makes_no_tool_of_another_turn_faster(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    script = beside(partial(trio.sleep, 0.3))
+    async with odd_table(monkeypatch, script, **RED_AFTER_20) as table:
+        host = table.runtime.host
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(called, table)
+            await trio.sleep(1)
+            for _ in range(20):
+                await host.execute("odd.other", tier=Tier.FAST)
+        await trio.sleep(1)
+        assert (await host.report())["odd.other"].seconds == pytest.approx(0.3, rel=0.2)
+
+
 async def test_another_table_does_not_wait_for_this_ones_person(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    inner = asking()["tools/call"]
-
-    async def call(params: Any, server: OddServer) -> Any:
-        if params["name"] == "other":
-            await trio.sleep_forever()
-        return await inner(params, server)
-
-    reads = [
-        tool(name, annotations={"readOnlyHint": True}) for name in ("ask", "other")
-    ]
-    script = {"tools/list": {"tools": reads}, "tools/call": call}
-    answers = person({"colour": "red"}, after=20.0)
-    async with odd_table(monkeypatch, script, **answers) as table:
+    script = beside(trio.sleep_forever)
+    async with odd_table(monkeypatch, script, **RED_AFTER_20) as table:
         host = table.runtime.host
         ends: dict[str, tuple[Status, float]] = {}
 

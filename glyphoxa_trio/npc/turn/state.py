@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.model import TurnConfig
-from glyphoxa_trio.host import ToolHost, VisibleTools
+from glyphoxa_trio.host import CallsOfTurn, ToolHost, VisibleTools
 from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.conversation import Exchange, Round
 from glyphoxa_trio.npc.events import (
@@ -65,8 +65,8 @@ class TurnState:
       speculation: what was begun of this turn before its words were final.
 
     ``opener``: what a fast model has said of the answer. ``first_text_at``: when the
-    first words came. ``error``: the failure of the model. ``unknown_effects``: as in
-    `Caller`.
+    first words came. ``error``: the failure of the model. ``calls``: what its
+    rounds of calls have in common.
     """
 
     settings: SessionSettings
@@ -88,7 +88,7 @@ class TurnState:
     opener: str = attrs.field(default="", init=False)
     first_text_at: float | None = attrs.field(default=None, init=False)
     error: LLMError | None = attrs.field(default=None, init=False)
-    unknown_effects: set[tuple[str, str]] = attrs.field(factory=set, init=False)
+    calls: CallsOfTurn = attrs.field(factory=CallsOfTurn, init=False)
 
     @property
     def of(self) -> Mapping[str, Any]:

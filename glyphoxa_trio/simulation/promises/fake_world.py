@@ -156,6 +156,9 @@ class _Session:
     timed: bool = True
     loss: SessionLost = attrs.field(factory=SessionLost, init=False)
 
+    def asking(self, before: float = 0.0) -> float:
+        return 0.0
+
     async def list_tools(self) -> ToolListing:
         await self._unless_frozen()
         return ToolListing(self._server.tools)
