@@ -85,7 +85,7 @@ _REPEATED = (
 
 @attrs.frozen(eq=False)
 class CallsOfTurn:
-    """The state that all calls of one turn share, in all of its rounds; see `Caller`."""
+    """The state that all calls of one turn share, in each round; see `Caller`."""
 
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     questions: TurnQuestions = attrs.field(factory=TurnQuestions)
