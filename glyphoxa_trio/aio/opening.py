@@ -43,7 +43,7 @@ def open_runtime(
     approvals: bool = False,
     approval_timeout: float = 30.0,
     answers: Answers | None = None,
-    approve_servers: bool | Approve = False,
+    approve_servers: bool | Approve | None = None,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),

@@ -17,13 +17,16 @@ from glyphoxa_trio.config import (
     load_config,
 )
 from glyphoxa_trio.config.checking import checked
+from glyphoxa_trio.config.seen import Seen
 from glyphoxa_trio.mcp import ServerWarning
 
 OURS: Final = "configuration"  # the origin of warnings that belong to no server
 
 
 # The remedy in messages about servers of a .mcp.json that may not be started.
-REMEDY: Final = "open_runtime(approve_servers=...) decides"
+REMEDY: Final = (
+    "glyphoxa mcp trust agrees to it, or open_runtime(approve_servers=...) decides"
+)
 
 
 @attrs.define(eq=False)
@@ -34,12 +37,13 @@ class ConfigSource:
     outside of that thread. ``current`` is the configuration in use, from `open` on.
 
     Args:
-      approve: which servers of a ``.mcp.json`` may be started.
+      approve: which servers of a ``.mcp.json`` may be started; None means those that
+        the user has agreed to by command.
       path: the file, if it is one.
     """
 
     _read: Callable[[], Config]
-    _approve: bool | Approve = False
+    _approve: bool | Approve | None = None
     _again: bool = True
     _said: list[str] = attrs.field(factory=list)
     path: Path | None = None
@@ -49,7 +53,7 @@ class ConfigSource:
     def of(
         cls,
         config: Config | Path | str | Callable[[], Config],
-        approve: bool | Approve = False,
+        approve: bool | Approve | None = None,
     ) -> ConfigSource:
         """Make a source from the ``config`` argument of `open_runtime`."""
         if isinstance(config, Config):
@@ -90,7 +94,8 @@ class ConfigSource:
 
     def admit(self, config: Config) -> Config:
         """Return the configuration with only those shared servers that are approved."""
-        config, said = admitted(config, self._approve, remedy=REMEDY)
+        approve = Seen().__contains__ if self._approve is None else self._approve
+        config, said = admitted(config, approve, remedy=REMEDY)
         self._said += said
         return config
 

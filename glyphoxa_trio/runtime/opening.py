@@ -72,7 +72,7 @@ async def open_runtime(
     approvals: bool = False,
     approval_timeout: float = 30.0,
     answers: Answers | None = None,
-    approve_servers: bool | Approve = False,
+    approve_servers: bool | Approve | None = None,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
@@ -122,12 +122,14 @@ async def open_runtime(
         latency limit. After them the answer is no.
       answers: asks a person what a server wants to know in the middle of a call, which
         waits meanwhile; returns a value for each field of the `ServerQuestion`, or None
-        if the person declines. A question is open for ``approval_timeout`` at most.
-        None takes the ``answer`` method of the approver, if it has one; without that
-        servers are told that nobody can be asked.
-      approve_servers: which servers of a ``.mcp.json`` may be started. False: only
-        those that the configuration itself names. True: all. Or a function that is
-        asked about each `SharedServer`; at a reload it is called in a thread.
+        if the person declines. The questions of one turn are open for
+        ``approval_timeout`` at most, all together. With None servers are told that
+        nobody can be asked, whatever the approver is.
+      approve_servers: which servers of a ``.mcp.json`` may be started, beside those
+        that the configuration itself names. None: those that this user has agreed to
+        by ``glyphoxa mcp trust``, as they are now. False: none. True: all. Or a
+        function that is asked about each `SharedServer`; at a reload it is called in a
+        thread.
       wait_for_servers: seconds to wait for servers that are starting and whose tools
         are not known from an earlier run.
       watch: True reloads when the configuration file, or the ``.mcp.json`` beside it,

@@ -103,7 +103,7 @@ class Wiring:
     approvals: bool
     approval_timeout: float
     answers: Answers | None
-    approve_servers: bool | Approve
+    approve_servers: bool | Approve | None
     wait_for_servers: float
     watch: bool | Sequence[Path]
     reload_on: Iterable[signal.Signals]
@@ -143,7 +143,7 @@ class Wiring:
                 approver=self.approver,
                 approvals=self.approvals,
                 approval_timeout=self.approval_timeout,
-                answers=self.answers or getattr(self.approver, "answer", None),
+                answers=self.answers,
                 session_store=MemoryStore() if store is None else store,
                 memory=self.memory,
                 on_server_event=careful(self.on_server_event),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -1017,9 +1018,10 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.border
-async def test_in_code_only_what_the_configuration_names_is_started(
-    tmp_path: Path,
+async def test_in_code_only_what_the_user_has_agreed_to_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # D14a
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path = tmp_path / "table.yaml"
     write(path, seer())
     entry = json.dumps({"command": "python", "args": [str(SEER), "-"]})
@@ -1030,7 +1032,8 @@ async def test_in_code_only_what_the_configuration_names_is_started(
         left_out = [x.text for x in runtime.warnings if x.server == "configuration"]
         assert left_out == [
             f"{name!r} is left out: it is not agreed to yet:"
-            " open_runtime(approve_servers=...) decides @ .mcp.json"
+            " glyphoxa mcp trust agrees to it, or open_runtime(approve_servers=...)"
+            " decides @ .mcp.json"
             for name in ("theirs", "others")
         ]
     async with serving(path, approve_servers=lambda x: x.name == "theirs") as runtime:
@@ -1041,6 +1044,19 @@ async def test_in_code_only_what_the_configuration_names_is_started(
     async with serving(load_config(path)) as runtime:
         assert [row.name for row in runtime.servers()] == ["seer"]
         await runtime.reload(load_config(path))
+        assert [row.name for row in runtime.servers()] == ["seer"]
+    # What the user has agreed to by command is started, as long as it is the same.
+    trust = [sys.executable, "-c", "from glyphoxa_trio.cli import main; main()"]
+    trust += ["mcp", "trust", "theirs", "--yes"]
+    done = await trio.run_process(trust, cwd=tmp_path, capture_stdout=True)
+    assert b"theirs may be started" in done.stdout
+    async with serving(path) as runtime:
+        assert [row.name for row in runtime.servers()] == ["seer", "theirs"]
+    async with serving(path, approve_servers=False) as runtime:
+        assert [row.name for row in runtime.servers()] == ["seer"]
+    changed = entries.replace(', "-"', ', "--"')
+    (tmp_path / ".mcp.json").write_text(f'{{"mcpServers": {changed}}}')
+    async with serving(load_config(path)) as runtime:
         assert [row.name for row in runtime.servers()] == ["seer"]
 
 
