@@ -117,7 +117,7 @@ def words_of(definition: ToolDefinition) -> Words:
     is quick; it takes some 30 µs."""
     properties = definition.parameters.get("properties")
     parameters = properties if isinstance(properties, Mapping) else {}
-    return _weighed(
+    return weighed(
         f"{definition.name} {definition.expose_as or ''}",
         definition.group,
         " ".join(map(str, islice(parameters, _PARAMETERS))),
@@ -126,7 +126,8 @@ def words_of(definition: ToolDefinition) -> Words:
 
 
 @lru_cache(maxsize=4096)
-def _weighed(name: str, group: str, parameters: str, description: str) -> Words:
+def weighed(name: str, group: str, parameters: str, description: str) -> Words:
+    """Return the words of these texts, which are a tool's, with their weights."""
     weights: dict[str, float] = {}
     described = _words(description)
     first, rest = described[:_FIRST_WORDS], described[_FIRST_WORDS:]
@@ -151,25 +152,32 @@ def search(query: str, tools: Sequence[F], limit: int = FOUND) -> list[F]:
     Ties keep the order given. A tool that shares no word with the query, nor the
     beginning of one, is not found.
     """
-    query = query[:_QUERY]
-    named = frozenset(_BETWEEN_NAMES.split(query))
+    named = frozenset(_BETWEEN_NAMES.split(query[:_QUERY]))
     scores = [
-        math.inf if not named.isdisjoint((tool.exposed, tool.definition.key)) else 0.0
-        for tool in tools
+        math.inf if not named.isdisjoint((tool.exposed, tool.definition.key)) else score
+        for tool, score in zip(
+            tools, relevance(query, [x.words for x in tools]), strict=True
+        )
     ]
-    vocabulary = frozenset(word for tool in tools for word in tool.words)
-    asked = list(islice(dict.fromkeys(_words(query)), _QUERY_WORDS))
-    for wanted in [x for x in asked if x not in EMPTY] or asked:
-        best = [0.0] * len(tools)
-        for word, likeness in _meant(wanted, vocabulary).items():
-            having = [at for at, tool in enumerate(tools) if word in tool.words]
-            worth = likeness * math.log(1 + len(tools) / len(having))
-            for at in having:
-                best[at] = max(best[at], worth * tools[at].words[word])
-        scores = [score + more for score, more in zip(scores, best, strict=True)]
     scores = _less_of_the_same(scores, tools)
     order = sorted(range(len(tools)), key=lambda at: -scores[at])
     return [tools[at] for at in order[: max(0, limit)] if scores[at] > 0]
+
+
+def relevance(query: str, tools: Sequence[Words]) -> list[float]:
+    """Return how well each of the tools with these words fits a query, from 0 on."""
+    scores = [0.0] * len(tools)
+    vocabulary = frozenset(word for words in tools for word in words)
+    asked = list(islice(dict.fromkeys(_words(query[:_QUERY])), _QUERY_WORDS))
+    for wanted in [x for x in asked if x not in EMPTY] or asked:
+        best = [0.0] * len(tools)
+        for word, likeness in _meant(wanted, vocabulary).items():
+            having = [at for at, words in enumerate(tools) if word in words]
+            worth = likeness * math.log(1 + len(tools) / len(having))
+            for at in having:
+                best[at] = max(best[at], worth * tools[at][word])
+        scores = [score + more for score, more in zip(scores, best, strict=True)]
+    return scores
 
 
 def _less_of_the_same(scores: Sequence[float], tools: Sequence[F]) -> list[float]:

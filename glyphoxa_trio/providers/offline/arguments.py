@@ -1,40 +1,52 @@
 """Read arguments for a tool from an utterance, by the tool's JSON schema.
 
 A parameter is filled by what it can hold (an enum, a number) and by what its name says
-it is for: dice, a path, a query, a person. A value that cannot be read from the
-utterance is not invented: then the tool is not called.
+it is for: dice, a path, a query, a person. If a value that is needed cannot be read
+from the utterance, it is missing, and the tool is not called.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.tools.words import stem
+from glyphoxa_trio.providers.llm import Message
+from glyphoxa_trio.tools.words import EMPTY, stem
 
 from .utterance import BETWEEN, WORD, ParsedUtterance, bare, stems
 
+_MOST_READ: Final = 20_000  # characters of a result in which ids are looked for
 _DICE_NAMES: Final = {"expression", "dice", "notation", "formula"}
 _PATH_NAMES: Final = {"path", "file", "filename", "filepath"}
-_CONTENT_NAMES: Final = {"content", "contents", "body", "data", "text", "note"}
-QUESTION_NAMES: Final = {"question", "prompt", "message", "utterance", "input"}
+_CONTENT_NAMES: Final = {"content", "contents", "body", "data", "note", "notes"}
+QUESTION_NAMES: Final = {"question", "prompt", "message", "utterance", "input", "text"}
 QUERY_NAMES: Final = {
     *("query", "search", "q", "keywords", "keyword", "topic", "term", "terms"),
     *("subject", "about", "entity", "entry"),
 }
 _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
-_PERSON_NAMES: Final = {
+_NAME_NAMES: Final = {"name", "title", "display"}
+PERSON_NAMES: Final = {
     *("patron", "player", "customer", "person", "who", "whom", "character", "user"),
     *("guest", "recipient", "owner", "participant", "buyer"),
 }
-_QUANTITY_NAMES: Final = {"quantity", "amount", "count", "number", "copies", "many"}
-_COUNT_NAMES: Final = {"count", "number", "dice", "num", "rolls", "times"}
-_BONUSES: Final = {"modifier", "bonus", "plus"}
-_SAYING: Final = re.compile(
-    r"\b(?:saying|that says|that|:)\s+(?P<text>.+)", re.IGNORECASE
+_DICE_NUMBERS: Final = (
+    {"count", "number", "dice", "num", "rolls", "times"},
+    {"sides", "faces", "die"},
+    {"modifier", "bonus", "plus"},
+)
+_WRITTEN: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r":\s+(.+)",
+        r"\b(?:saying|that says|that|with the (?:text|words?|content)) (.+)",
+        r"\b(?:write|save|note|put|add|jot)(?: down)? (.+?) (?:in|to|into|on|onto)\b",
+        r"\b(?:write|note|jot|record|scribble)(?: down)? (?!an? note)(.+)",
+    )
 )
 _LIST: Final = re.compile(
     r"(?:.*\b(?:from|with|of|for|using)|^[\w']+|.*:) "
@@ -47,42 +59,82 @@ _PLACES: Final = (
     ({"to", "destination", "dest", "end"}, ("to", "towards", "into", "reach", "find")),
     (
         {"place", "location", "city", "town", "where", "area", "region", "room"},
-        ("in", "at", "near", "around", "of", "for", "from"),
+        ("in", "at", "near", "around", "of", "for", "from", "into"),
     ),
 )
-_NOT_NAMES: Final = {
-    *("the", "a", "an", "this", "that", "which", "what", "my", "your", "any", "every"),
-    *("at", "of", "to", "is", "are", "and", "or", "no", "some", "each", "other"),
-}
 _NEGATED: Final = re.compile(
     r"\b(?:no|not|never|off|stop|without|out|disable|[a-z]+n't)\b"
 )
 
 
+@attrs.frozen
+class KnownThings:
+    """The things with an id that tools have told of, newest first.
+
+    Each is the word for it, its id, its name, and if it was made in this conversation.
+    """
+
+    all: tuple[tuple[str, str, str, bool], ...] = ()
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> KnownThings:
+        """Return the things of which the results in these messages tell."""
+        names = {call.id: call.name for one in messages for call in one.calls}
+        found: list[tuple[str, str, str, bool]] = []
+        for one in reversed(messages):
+            if one.role != "tool" or len(one.content) > _MOST_READ:
+                continue
+            try:
+                result = json.loads(one.content)
+            except (ValueError, RecursionError):
+                continue
+            data = result.get("data") if isinstance(result, dict) else None
+            if not isinstance(data, dict):
+                continue
+            called = words_of(names.get(one.call_id, "").rpartition("__")[2])
+            for word in called - {"create", "get", "start", "end"}:
+                found += _thing(word, data, "create" in called or "start" in called)
+            for key, inner in data.items():
+                for entry in inner if isinstance(inner, list) else ():
+                    found += _thing(key, entry, made=False)
+        return cls(tuple(found))
+
+    def id_for(self, parameter: str, text: str, *, required: bool) -> str | None:
+        """Return the id of what is named in ``text``, or of the newest one."""
+        kind = stem(parameter.lower().removesuffix("id").strip("_-"))
+        of_kind = [x for x in self.all if x[0] == kind and (required or x[3])]
+        named = [x for x in of_kind if x[2] and x[2].lower() in text.lower()]
+        return next((x[1] for x in [*named, *of_kind]), None)
+
+    def kinds_in(self, text: str) -> str:
+        """Return the words for the things that are named in ``text``."""
+        low = text.lower()
+        named = {kind for kind, _, name, _ in self.all if name and name.lower() in low}
+        return " ".join(sorted(named))
+
+
+def _thing(kind: str, data: Any, made: bool) -> list[tuple[str, str, str, bool]]:
+    """Return the thing of a kind that an object of a result describes, if it does."""
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        return []
+    name = data.get("name") or data.get("title") or ""
+    return [(stem(kind), data["id"], str(name), made)]
+
+
 def arguments_for(
-    parameters: Mapping[str, Any], utterance: ParsedUtterance, own: frozenset[str]
-) -> dict[str, Any] | None:
-    """Return the arguments in ``utterance``; None if a required one is missing.
+    parameters: Mapping[str, Any],
+    utterance: ParsedUtterance,
+    own: frozenset[str],
+    known: KnownThings = KnownThings(),
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments in ``utterance``, and the required ones that are missing.
 
     ``own`` are the stems of the words that name the tool: they are not arguments.
     """
-    arguments, missing = _read(parameters, utterance, own)
-    return None if missing else arguments
-
-
-def missing_for(
-    parameters: Mapping[str, Any], utterance: ParsedUtterance, own: frozenset[str]
-) -> list[str]:
-    """Return the names of the required parameters that the utterance does not give."""
-    return _read(parameters, utterance, own)[1]
-
-
-def _read(
-    parameters: Mapping[str, Any], utterance: ParsedUtterance, own: frozenset[str]
-) -> tuple[dict[str, Any], list[str]]:
-    reader = _ArgumentReader(
-        utterance, own, parameters.get("$defs"), [*utterance.numbers]
-    )
+    numbers = [*utterance.numbers]
+    definitions = parameters.get("$defs")
+    names = stems(" ".join(" ".join(words_of(x)) for x in properties_of(parameters)))
+    reader = _ArgumentReader(utterance, own, known, names, definitions, numbers)
     return reader.read(parameters)
 
 
@@ -110,45 +162,55 @@ class _ArgumentReader:
 
     utterance: ParsedUtterance
     own: frozenset[str]
+    known: KnownThings
+    names: frozenset[str]
     definitions: Any
     numbers: list[tuple[str, str]]
     depth: int = 0
 
     def read(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments, and the required parameters that are missing."""
-        properties = properties_of(parameters)
+        properties = {
+            name: self._plain(x) for name, x in properties_of(parameters).items()
+        }
         required = set(required_of(parameters))
         arguments: dict[str, Any] = {}
         missing = sorted(required - set(properties))
+        unsaid: dict[str, list[Any]] = {}
         # An id that is said once is for one parameter: a required one, if there is one.
         ids = [name for name in properties if words_of(name) & _IDENTIFIER_NAMES]
         meant = [name for name in ids if name in required] or ids[:1]
-        for name, raw in properties.items():
-            schema = self._plain(raw)
-            if name in ids and name not in meant:
-                continue
-            value = self._evident(name, schema, name in required)
-            if value is None and name in required:
+        for name, schema in properties.items():
+            needed = name in required
+            value = None
+            if name not in ids or name in meant:
+                value = self._evident(name, schema, needed)
+            if value is None and name in ids:
+                value = self.known.id_for(name, self.utterance.text, required=needed)
+            if value is None and needed:
                 value = self._supposed(name, schema)
                 if value == "" and self.own <= stems(self.utterance.text):
                     # The tool was named in full, so the topic is left.
                     value = self.utterance.topic
                 if value is None or self._echoes(value):
                     missing.append(name)
+                    unsaid[name] = choices_of(schema) or _least(schema)
                     continue
             if value is not None:
                 arguments[name] = value
+        # A choice that is left open is the first one, a number 1, if all else was said.
+        if any(isinstance(x, str) for x in arguments.values()) and all(
+            unsaid.get(name) for name in missing
+        ):
+            arguments |= {name: unsaid[name][0] for name in missing}
+            missing = []
         # An empty search finds everything, so search for the topic.
         if not arguments and not required:
             for name, schema in properties.items():
-                if (
-                    words_of(name) & {"name", *QUERY_NAMES}
-                    and _type(schema) == "string"
-                ):
+                searched = words_of(name) & {"name", *QUERY_NAMES}
+                if searched and _type(schema) == "string" and not choices_of(schema):
                     about = self.utterance.quoted or self.utterance.topic
-                    if self._echoes(about):
-                        return {}, [name]
-                    return {name: about}, []
+                    return ({}, [name]) if self._echoes(about) else ({name: about}, [])
         return arguments, missing
 
     def _plain(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -177,20 +239,21 @@ class _ArgumentReader:
         """Return a value that can only be meant for this parameter; None if none."""
         words = words_of(name)
         if choices := choices_of(schema):
-            return _chosen(choices, self.utterance)
+            return _chosen(choices, self.utterance, self.own)
         stemmed = {stem(word) for word in words}
+        text = self.utterance.text.lower()
         match _type(schema):
             case "integer" | "number" as kind:
                 if (dice := self._of_dice(words)) is not None:
                     return dice
-                for at, (_, unit) in enumerate(self.numbers):
-                    if stem(unit.lower()) in stemmed:
+                for at, (number, unit) in enumerate(self.numbers):
+                    before = re.search(rf"(\w+)(?: of)? {re.escape(number)}\b", text)
+                    near = {unit.lower(), before[1] if before else ""}
+                    if stemmed & {stem(x) for x in near}:
                         return _number(self.numbers.pop(at)[0], kind)
-                return None
             case "boolean" if not required:
-                if stemmed & {stem(x) for x in self.utterance.text.lower().split()}:
-                    return not _NEGATED.search(self.utterance.text.lower())
-                return None
+                if stemmed & {stem(x) for x in text.split()}:
+                    return not _NEGATED.search(text)
             case "string":
                 if words & _DICE_NAMES:
                     return self.utterance.dice
@@ -210,7 +273,8 @@ class _ArgumentReader:
             case "integer" | "number" as kind:
                 if self.numbers:
                     return _number(self.numbers.pop(0)[0], kind)
-                return 1 if words_of(name) & _QUANTITY_NAMES else None
+                counts = words_of(name) & {"quantity", "amount", "count", "copies"}
+                return 1 if counts else None
             case "boolean":
                 return not _NEGATED.search(self.utterance.text.lower())
             case "array":
@@ -226,10 +290,11 @@ class _ArgumentReader:
 
     def _of_dice(self, words: frozenset[str]) -> int | None:
         """Return a number of the dice that were said: how many, of how many sides."""
-        dice = re.match(r"(\d+)d(\d+)(?:[+](\d+))?$", self.utterance.dice or "")
-        for at, names in enumerate(
-            (_COUNT_NAMES, {"sides", "faces", "die"}, _BONUSES), 1
-        ):
+        dice = re.match(r"(\d+)d(\d+)(?:k\w+)?([+-]\d+)?$", self.utterance.dice or "")
+        if not dice and words & _DICE_NUMBERS[2]:
+            bonus = re.search(r"[+-]\d+$", self.utterance.check)
+            return int(bonus[0]) if bonus else None
+        for at, names in enumerate(_DICE_NUMBERS, 1):
             if dice and words & names and dice[at]:
                 return int(dice[at])
         return None
@@ -243,51 +308,69 @@ class _ArgumentReader:
         if (kind := _type(one)) in ("integer", "number"):
             numbers, self.numbers = self.numbers, []
             return [_number(number, kind) for number, _ in numbers]
-        if found := _LIST.search(self.utterance.text):
+        if kind == "string" and (found := _LIST.search(self.utterance.text)):
             parts = re.split(r",\s*(?:and )?|\s+and\s+", found["list"])
             return [part.strip() for part in parts if part.strip()]
-        text = self.utterance.after("from", "with", "using") or self._supposed(
-            name, one
-        )
-        return [text] if text else None
+        text = kind == "string" and self.utterance.after("from", "with", "using")
+        value = text or self._supposed(name, one)
+        return [value] if value else None
 
     def _text(self, words: frozenset[str]) -> str | None:
         """Return text for a parameter; empty if only the rest could fill it."""
         said = self.utterance
         if words & _DICE_NAMES:
-            return said.check if said.rolls else None
-        if words & (_PATH_NAMES | _IDENTIFIER_NAMES):
+            return said.check if said.rolls and not said.asks_in_words else None
+        if words & _PATH_NAMES:  # a note without a name is named by its words
+            parts = WORD.findall(said.rest(self.own | stems("note down")).lower())[:3]
+            return f"{'-'.join(parts)}.txt" if _written(said) and parts else None
+        if words & _IDENTIFIER_NAMES:
             return None
-        if words & (_CONTENT_NAMES | {"message"}):
-            found = _SAYING.search(said.text)
-            written = said.quoted or (found["text"] if found else said.to_write)
-            if written or words & {"content", "contents", "body"}:
-                return written
-        if words & (QUESTION_NAMES | {"text"}):
+        if words & _CONTENT_NAMES:
+            return _written(said)
+        if words & QUESTION_NAMES and not said.is_question and "text" in words:
+            return _written(said) or said.text
+        if words & QUESTION_NAMES:
             return said.quoted or said.text
         if words & QUERY_NAMES:
             return said.quoted or said.topic or None
-        if words & _PERSON_NAMES:
+        if words & PERSON_NAMES:
+            if re.search(r"\b(?:my|me|mine)\b", said.text.lower()) and not said.name:
+                return None  # whose that is was not said
             return said.name or said.quoted or said.after("for", "with", "to") or None
         for names, prepositions in _PLACES:
             if words & names and (place := said.after(*prepositions)):
                 return place
-        if words & {"name", "title", "display"}:
-            return said.subject
+        if words & _NAME_NAMES:
+            return said.called or said.name or said.subject or said.rest(self.own)
         return said.quoted or _in_front_of(words, said.text) or self._about(said)
 
     def _about(self, said: ParsedUtterance) -> str:
         """Return the thing that is meant: what is asked of, or left of the words."""
         parts = [bare(part) for part in BETWEEN.split(said.asked)]
         named = (part for part in parts if stems(part) - self.own)
-        return next(named, "") or said.rest(self.own) or said.subject
+        units = frozenset(stem(unit.lower()) for _, unit in said.numbers) & self.names
+        others = stems(said.name) | stems("dear")
+        return (
+            next(named, "")
+            or said.rest(self.own | units | others)
+            or said.rest(self.own)
+            or said.subject
+        )
+
+
+def _written(said: ParsedUtterance) -> str | None:
+    """Return the text that is to be written."""
+    if said.quoted:
+        return said.quoted
+    found = (one.search(said.text) for one in _WRITTEN)
+    return next((x[1].strip(" :,") for x in found if x), None)
 
 
 def _in_front_of(words: frozenset[str], text: str) -> str | None:
     """Return the word before a parameter's name: of "the north gate", north."""
     for word in words:
         found = re.search(rf"\b([\w'-]+)\s+{re.escape(word)}\b", text, re.IGNORECASE)
-        if found and found[1].lower() not in _NOT_NAMES:
+        if found and found[1].lower() not in EMPTY | {"some", "each", "other", "every"}:
             return found[1]
     return None
 
@@ -323,12 +406,18 @@ def choices_of(schema: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _chosen(choices: list[Any], utterance: ParsedUtterance) -> Any:
-    """Return the choice with the most words, if all of them were said."""
-    said = {stem(word) for word in WORD.findall(utterance.text.lower())}
-    best, most = None, 0
+def _least(schema: Mapping[str, Any]) -> list[Any]:
+    return [1] if _type(schema) == "integer" and schema.get("minimum") == 1 else []
+
+
+def _chosen(choices: list[Any], said: ParsedUtterance, own: frozenset[str]) -> Any:
+    """Return the choice of which most was said; None if nothing was of any."""
+    spoken = {stem(word) for word in WORD.findall(said.text.lower())}
+    best, most = None, 0.0
     for choice in choices:
         words = {stem(word) for word in words_of(str(choice))}
-        if words <= said and len(words) > most:
-            best, most = choice, len(words)
+        common = words & spoken - (own if len(words) > 1 else frozenset())
+        share = len(common) + len(common) / max(1, len(words))
+        if common and share > most:
+            best, most = choice, share
     return best

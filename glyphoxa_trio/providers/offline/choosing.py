@@ -1,104 +1,119 @@
-"""Choose the tools that an utterance asks for, with their arguments.
+"""Choose the tool that an utterance asks for, with its arguments.
 
-A tool fits by the words of its name, its parameters and its description, by everyday
-words that stand for them, and by values that can only be meant for it. What changes
-something needs its verb, and is never the answer to a question. If no tool fits, a
-question is put to those that search for what is known.
+The tools are ranked by their words, as `tools.search` ranks them for models; everyday
+words stand for those that tools use. A tool is only taken if it is meant: a noun of its
+name is said, or a value that can only be for it. What changes something needs its verb,
+and is never the answer to a question. If no tool fits, a question is put to those that
+search for what is known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from glyphoxa_trio.providers.llm import ToolSpec
+from glyphoxa_trio.tools.search import relevance, weighed
 from glyphoxa_trio.tools.words import EMPTY, meant_by, stem
 
 from .arguments import (
     QUERY_NAMES,
     QUESTION_NAMES,
+    KnownThings,
     arguments_for,
     choices_of,
-    missing_for,
     properties_of,
     required_of,
     words_of,
 )
-from .utterance import QUOTED, ParsedUtterance, stems
+from .utterance import QUOTED, STATES, ParsedUtterance, stems
 
 MOST_CALLS: Final = 3
-_ENOUGH: Final = 3.0  # the score of a noun of the name, or of a word that stands for it
-_NEARLY: Final = 0.75  # more than this share of the best score is called as well
-_FIRST_WORDS: Final = 20  # of a description: they say what it is about
 
-# Verbs that say little of a tool, alone.
-_COMMON: Final = stems(
-    "get read list search find query show check look open add write create set make"
-    " start begin end stop give take put save delete update ask tell fetch view run"
+
+def _table(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    """Return rows of what is said, and what is meant by it."""
+    rows = (row.split(":") for row in re.split(r"\n(?! )", text.strip()))
+    return tuple((stems(said), stems(used)) for said, used in rows)
+
+
+_READING: Final = stems(
+    "get read list search find query show check look view tell ask fetch consult"
 )
-# Verbs of tools that change something.
-_CHANGING: Final = stems(
-    "add write create set make start begin end stop delete remove update put save open"
-    " close send post buy sell book order move spawn give take pay cancel edit rename"
-    " insert register record store forget enable disable turn spend transfer attack"
+# The verbs of players, and those of tools that change something.
+_VERBS: Final = _table("""
+add put write note jot record stick charge chalk mark enter append log save insert
+  scribble store: add write put record append log note insert save store post
+  register
+add create make new start begin open join establish invent register write: create make
+  start begin open register new launch spawn
+end close finish stop quit conclude: end close stop finish
+delete remove erase destroy: delete remove clear
+set choose pick select switch use turn change continue load dim open: set choose
+  select switch use turn update toggle
+edit update correct rename: edit update set rename
+buy order purchase want get: buy order purchase
+sell: sell
+pay give hand send settle: give pay send transfer post
+move walk bring: move
+take: take
+cancel: cancel
+enable disable: enable disable
+remember: store record remember
+forget: forget
+book: book
+attack hit: attack
+spend: spend
+""")
+_CHANGING: Final = frozenset(x for _, used in _VERBS for x in used)
+# Verbs that say little of a tool without a noun.
+_PLAIN: Final = _READING | stems(
+    "add write create set make start open put end take give"
 )
-_MEANING: Final = tuple(
-    (stems(said), stems(used))
-    for said, used in (
+_COMMON: Final = _READING | _CHANGING | stems("take give update run")
+_MEANT: Final = _table("""
+sell stock wares goods offer menu sale shop merchandise: stock ware inventory menu
+  catalog good shop product
+cost price worth expensive cheap charge: price cost quote
+way road route path walk travel far distance direction map journey: route direction
+  path map distance way navigate travel journey
+weather rain snow sunny cold warm wind storm temperature: weather forecast
+hour clock date day late: time clock date calendar
+news rumor rumour gossip happening: rumor rumour news gossip headline
+job quest task mission work errand: quest task job mission
+owe debt bill pay tab account: tab bill account balance debt
+future fate fortune prophecy destiny omen: oracle fortune prophecy
+vision see look show: vision
+song tune sing: music song tune track
+draw paint picture portrait sketch: image picture draw portrait
+heal hurt wound bleed sick: heal cure treat
+write save note jot scribble: file note
+plus sum total: add sum
+health hp wounded: health hp status
+bag backpack pocket carry carrying: inventory backpack item
+room bed sleep night: room bed
+rule: rule srd
+player people playing plays guest seat: participant player
+character hero npc: actor character
+chance odds probability likely probable: probability odds chance
+""")
+_PHRASES: Final = tuple(
+    (re.compile(phrase, re.IGNORECASE), word)
+    for phrase, word in (
+        (r"\bhow much (?:is|are|for|does|do)\b(?! i owe)", "price"),
+        (r"\bwhat (?:have|do) you (?:got|have|sell|offer)\b", "stock"),
+        (r"\bhow (?:do|can|would) (?:i|we) (?:get|go|come) ", "route"),
+        (r"\d \+ \d", "add"),
+        (r"\b(?:are there|how many|which|all|every(?:one|body))\b", "list"),
+        (r"\bwho(?:'s| is| are)? (?:in|at|here|playing)\b", "player list"),
         (
-            "sell stock wares goods offer menu sale shop merchandise",
-            "stock ware inventory menu catalog good shop product",
+            r"\b(?:on|onto) (?:my|the|our|his|her|\w+'s) (?:tab|bill|list|account)",
+            "add",
         ),
-        ("cost price worth expensive cheap charge", "price cost quote"),
-        (
-            "way road route path walk travel far distance direction map journey",
-            "route direction path map distance way navigate travel journey",
-        ),
-        (
-            "weather rain snow sunny cold warm wind storm temperature",
-            "weather forecast",
-        ),
-        ("hour clock date day late", "time clock date calendar"),
-        (
-            "news rumor rumour gossip heard happening",
-            "rumor rumour news gossip headline",
-        ),
-        ("job quest task mission work errand", "quest task job mission"),
-        ("owe debt bill pay tab", "tab bill account balance debt"),
-        ("future fate fortune prophecy destiny omen", "oracle fortune vision prophecy"),
-        ("vision see look", "vision"),
-        ("song tune sing", "music song tune track"),
-        ("draw paint picture portrait sketch", "image picture draw portrait"),
-        ("heal hurt wound bleed sick", "heal cure treat"),
-        ("write save note jot", "write save note"),
-        ("show", "read"),
-        ("turn switch change dim", "set switch turn toggle"),
-        ("plus sum total", "add sum"),
-        ("health hp wounded", "health hp status"),
-        ("bag backpack pocket carry carrying", "inventory backpack item"),
-        ("room bed sleep night", "room bed"),
-        ("rule", "rule srd"),
     )
-)
-
-# Phrases, and a word that is meant by each.
-_PHRASES: Final = (
-    (
-        re.compile(r"\bhow much (?:is|are|for|does|do)\b(?! i owe)", re.IGNORECASE),
-        "price",
-    ),
-    (
-        re.compile(r"\bwhat (?:have|do) you (?:got|have|sell|offer)\b", re.IGNORECASE),
-        "stock",
-    ),
-    (
-        re.compile(r"\bhow (?:do|can|would) (?:i|we) (?:get|go|come) ", re.IGNORECASE),
-        "route",
-    ),
-    (re.compile(r"\d \+ \d", re.IGNORECASE), "add"),
 )
 # What a tool that searches is about, and when it is asked first.
 _MEMORIES: Final = stems("memory entity fact session history transcript past")
@@ -107,34 +122,33 @@ _RULES: Final = stems(
 )
 _ORACLES: Final = stems("question oracle consult fortune prophecy seer")
 _SEARCHES: Final = stems("search find query look lookup ask consult know")
-_OF_MEMORY: Final = re.compile(
-    r"\b(?:remember|recall|met|happen\w*|last|past)\b", re.IGNORECASE
-)
+_OF_MEMORY: Final = re.compile(r"(?i)\b(?:remember|recall|met|happened|last|past)\b")
 _OF_KNOWLEDGE: Final = re.compile(
-    r"\b(?:know|knew|who|where|get to|go to|way|far)\b", re.IGNORECASE
+    r"(?i)\b(?:know|knew|who|where|get to|go to|way|far)\b"
 )
 _OF_RULES: Final = re.compile(
-    r"\b(?:does|do|mean|means|meant|rules?|conditions?|spells?|works?|cast)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:does|do|mean|means|meant|rules?|conditions?|spells?|works?|cast"
+    r"|differences?|happens (?:when|if)|damage|explain|compare)\b"
+)
+_OF_FATE: Final = re.compile(
+    r"(?i)\b(?:future|fate|destiny|fortune|prophecy|omens?|(?:lies|wait\w*|awaits) "
+    r"(?:ahead|before|for)|awaits|ahead of|become of|will (?!you\b)\w+|shall \w+)\b"
 )
 _YES_OR_NO: Final = re.compile(
-    r"^(?:and |but |so )?(?:will|shall|should|is|are|am|do|does|did|can|could|has|have"
-    r"|would|may)\b",
+    r"(?i)^(?:and |but |so )?(?:will|shall|should|is|are|am|do|does|did|can|could|has"
+    r"|have|would|may)\b(?! (?:you|your|that|it|there|i ask)\b)"
+)
+_CAN: Final = re.compile(
+    r"(?i)(?:can|does|do|is|are|may|must) .*\b(?:cast|spells?|attacks?|saves?|turn"
+    r"|action|concentrat\w*|conditions?|stack|damage|advantage|levels?|bonus)\b"
+)
+_SUM: Final = re.compile(r"(?i)(?:[\W\d]|times|plus|minus|divided by|and|of)+")
+FORBIDS: Final = re.compile(
+    r"\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
+    r"(?:do not|don[']?t|never|must not|mustn't|stop)\b"
+    r"(?! (?:you|we|i|they|forget|mind|know|think|like|want|worry|believe)\b)",
     re.IGNORECASE,
 )
-_STATES: Final = re.compile(
-    r"^(?:i|we|he|she|they|it|the|a|an|this|that|these|there|my|our|your|you|i'm|it's"
-    r"|we're|you're|he's|she's|his|her|their|yesterday)\b(?! (?:want|need|would))",
-    re.IGNORECASE,
-)
-
-_FORBIDS: Final = re.compile(
-    r"\W*(?:please |now |and )?(?:do not|don['\u2019]?t|never)\b"
-    r"(?! (?:you|we|i|they)\b)",
-    re.IGNORECASE,
-)
-
-
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
     r"\band\b|\bthen\b|[;!?]+|\.\s|,\s(?=(?:what|how|where|who|why|when)\b)",
@@ -144,115 +158,285 @@ _CUT: Final = re.compile(
 
 @attrs.frozen(kw_only=True)
 class FittingTool:
-    """A tool that fits an utterance, with its arguments.
+    """A tool that fits an utterance, with its arguments, and what is missing of them.
 
-    ``arguments`` are None if those of ``missing`` were not said.
+    ``choices`` are the values of the first missing one, if its schema lists them.
     """
 
     score: float
     name: str
-    arguments: dict[str, Any] | None
+    arguments: dict[str, Any]
     missing: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class _ToolWords:
+    """The words of one tool: of its name, its server, and what it says of itself."""
+
+    spec: ToolSpec
+    name: frozenset[str]
+    verb: str
+    server: frozenset[str]
+    described: frozenset[str]
+    parameters: frozenset[str]
+    opening: str
+
+    @classmethod
+    def of(cls, spec: ToolSpec) -> _ToolWords:
+        """Return the words of a tool."""
+        server, _, name = spec.name.rpartition("__")
+        parts = re.findall(
+            r"[a-z0-9]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
+        )
+        named = [stem(x) for x in parts if x not in EMPTY]
+        verbs = [
+            *(x for x in named if x in _CHANGING),
+            *(x for x in named if x in _COMMON),
+            *named,
+            "",
+        ]
+        first = spec.description.split()[:20]
+        return cls(
+            spec,
+            frozenset(named),
+            named[0] if named and named[0] in _CHANGING else verbs[0],
+            stems(server.replace("_", " ")) - {"mcp"} - frozenset(named),
+            stems(" ".join(first)),
+            stems(
+                " ".join(" ".join(words_of(x)) for x in properties_of(spec.parameters))
+            ),
+            " ".join(first[:3]).lower(),
+        )
+
+    @property
+    def changes(self) -> bool:
+        return self.verb in _CHANGING
+
+    @property
+    def computes(self) -> bool:
+        """True for a tool that is called with two numbers or more, and no text."""
+        needed = set(required_of(self.spec.parameters))
+        kinds = [
+            str(x.get("type"))
+            for name, x in properties_of(self.spec.parameters).items()
+            if name in needed
+        ]
+        return len(kinds) > 1 and set(kinds) <= {"integer", "number"}
+
+    @property
+    def knows(self) -> str:
+        """The kind of knowledge that it finds; empty if it finds none."""
+        words = self.name | stems(" ".join(self.spec.description.split()[:8]))
+        texts = {
+            word
+            for name, schema in properties_of(self.spec.parameters).items()
+            if schema.get("type", "string") == "string"
+            for word in words_of(name)
+        }
+        if self.changes:
+            return ""
+        if texts & QUESTION_NAMES and words & _ORACLES:
+            return "oracle"
+        if not texts & {"name", *QUERY_NAMES} or not words & _SEARCHES:
+            return ""
+        if self.name & _RULES:
+            return "rules"
+        return "memory" if words & _MEMORIES else "search"
 
 
 def candidates(
-    utterance: ParsedUtterance, tools: Sequence[ToolSpec]
+    said: ParsedUtterance, tools: Sequence[ToolSpec], known: KnownThings
 ) -> list[FittingTool]:
-    """Return the tools that fit about as well as the best, best first.
-
-    What the player forbids is done by none.
-    """
-    if _FORBIDS.match(utterance.text):
+    """Return the tools that fit, best first; none for what the player forbids."""
+    if FORBIDS.match(said.text):
         return []
-    fitting: list[FittingTool] = []
-    for tool in tools:
-        if (score := score_of(tool, utterance)) >= _ENOUGH:
-            own = _own(tool, utterance)
-            arguments = arguments_for(tool.parameters, utterance, own)
-            missing = missing_for(tool.parameters, utterance, own)
-            fitting.append(
-                FittingTool(
-                    score=score,
-                    name=tool.name,
-                    arguments=arguments,
-                    missing=tuple(missing),
-                )
+    words = [_ToolWords.of(tool) for tool in tools]
+    spoken, verbs = _spoken(said, known)
+    meant = frozenset(x for word in spoken for x in _through(word))
+    query = " ".join(dict.fromkeys([*sorted(spoken), *sorted(meant), *sorted(verbs)]))
+    ranks = relevance(
+        query,
+        [
+            weighed(
+                x.spec.name.rpartition("__")[2],
+                x.spec.name.rpartition("__")[0].replace("_", " "),
+                " ".join(properties_of(x.spec.parameters)),
+                x.spec.description[:1000],
             )
+            for x in words
+        ],
+    )
+    top = max(ranks, default=0.0) or 1.0
+    fitting: list[FittingTool] = []
+    for tool, rank in zip(words, ranks, strict=True):
+        if not (evidence := _evidence(tool, said, spoken | meant, verbs, known)):
+            continue
+        arguments, missing = _read(tool, said, spoken, known)
+        schemas = properties_of(tool.spec.parameters)
+        fitting.append(
+            FittingTool(
+                score=evidence + rank / top,
+                name=tool.spec.name,
+                arguments=arguments,
+                missing=tuple(missing),
+                choices=tuple(map(str, choices_of(schemas.get(missing[0], {}))))
+                if missing
+                else (),
+            )
+        )
     # A tool that lacks an argument is only asked about if no other one fits.
-    ready = [one for one in fitting if one.arguments is not None]
-    fitting = ready or fitting
-    fitting.sort(key=lambda one: (-one.score, one.name))
-    least = _NEARLY * fitting[0].score if fitting else 0.0
-    return [one for at, one in enumerate(fitting) if not at or one.score > least][
-        :MOST_CALLS
-    ]
+    fitting.sort(key=lambda one: (bool(one.missing), -one.score, one.name))
+    return fitting
 
 
-def score_of(tool: ToolSpec, utterance: ParsedUtterance) -> float:
-    """Return how well a tool fits an utterance; 0 if it must not be called for it."""
-    said = _said(utterance)
-    named, verb = _named(tool), _verb(tool)
-    if verb in _CHANGING and utterance.is_question and not _computes(tool):
+def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:
+    """Return True if one of these tools, of which little is known, may be meant."""
+    spoken, verbs = _spoken(said, KnownThings())
+    spoken |= frozenset(x for word in spoken for x in _through(word))
+    return any(
+        _evidence(_ToolWords.of(tool), said, spoken, verbs, KnownThings())
+        for tool in tools
+    )
+
+
+def _read(
+    tool: _ToolWords, said: ParsedUtterance, spoken: frozenset[str], known: KnownThings
+) -> tuple[dict[str, Any], list[str]]:
+    own = tool.name | (tool.server & spoken)
+    own |= {word for word in spoken if _through(word) & tool.name}
+    own |= {x for said_as, used in _VERBS if tool.verb in used for x in said_as}
+    return arguments_for(tool.spec.parameters, said, own, known)
+
+
+def _spoken(
+    said: ParsedUtterance, known: KnownThings
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of what is said, and the verbs of tools that it asks for."""
+    phrases = " ".join(word for one, word in _PHRASES if one.search(said.text))
+    text = QUOTED.sub(" ", said.words) if len(said.words) > 40 else said.words
+    spoken = stems(f"{text} {phrases} {known.kinds_in(said.text)}")
+    return spoken, frozenset(x for word in spoken for x in _verbs_for(word))
+
+
+def _verbs_for(word: str) -> frozenset[str]:
+    used = (used for said, used in _VERBS if word in said)
+    return frozenset().union(*used, {word} & _COMMON)
+
+
+def _through(word: str) -> frozenset[str]:
+    """Return the stems that tools may use for a word of a player, and itself."""
+    return frozenset({word}).union(*(used for said, used in _MEANT if word in said))
+
+
+def _evidence(
+    tool: _ToolWords,
+    said: ParsedUtterance,
+    spoken: frozenset[str],
+    verbs: frozenset[str],
+    known: KnownThings,
+) -> float:
+    """Return how surely a tool is meant; 0 if it must not be called."""
+    asks = said.is_question
+    if tool.computes and len(said.numbers) > 1 and spoken & tool.name:
+        return 4.0
+    rolls = "roll" in tool.name or "roll" in tool.opening
+    if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
+        return 4.0 if said.dice else 3.0
+    verb = tool.verb in verbs
+    if tool.changes and (asks or not verb):
         return 0.0
-    server = stems(tool.name.rpartition("__")[0].replace("_", " ")) - {"mcp"} - named
-    described = stems(" ".join(tool.description.split()[:_FIRST_WORDS]))
-    of_parameters = stems(" ".join(" ".join(words_of(x)) for x in _properties(tool)))
-    score = of_description = 0.0
-    hit: set[str] = set()
-    for word in said:
-        if through := ({word} | _meant(word)) & named:
-            hit |= through
-            score += 1.0 if through <= _COMMON else 3.0
-        elif word in server and _is_addressed(word, utterance.text):
-            score += 4.0 if _knows(tool) == "oracle" else 3.0
-        elif word in server or {*meant_by(word)} & (named - _COMMON):
-            score += 2.0
-        elif word in of_parameters or ({word} | _meant(word)) & described - _COMMON:
-            of_description += 1.0
-    score += min(3.0, of_description)
-    for name, schema in _properties(tool).items():
-        if _is_evident(tool, name, schema, utterance):
-            score += 2.0
-    has_dice = bool((named | described) & {"roll", "dic"})
-    if has_dice and (utterance.dice or (utterance.rolls and not utterance.is_question)):
-        return score + 3.0
-    # Its words are all that is asked about.
-    about = stems(utterance.rest(frozenset()))
-    of_tool = named | described | of_parameters
-    if utterance.is_question and about and about <= of_tool and verb not in _CHANGING:
-        score += 2.0
-    if _computes(tool) and len(utterance.numbers) > 1:
-        return score + 2.0
-    # What it does may be said in the word of its description.
-    does = bool(hit & {verb} or said & stems(tool.description.partition(" ")[0]))
-    if verb in _CHANGING and not does:
+    changing = verbs & _CHANGING - _READING
+    # To read is no answer to who wants something changed.
+    reads = tool.verb in _READING - verbs and not tool.changes
+    if reads and not asks and changing and _first_verb(said):
         return 0.0
-    if _STATES.search(utterance.text.strip()) and not utterance.is_question:
-        return score if utterance.is_polite or does else 0.0
-    # Which tool is meant is best said by its verb.
-    return score + 3.0 * does if score >= _ENOUGH else score
+    nouns = tool.name - _COMMON
+    hits = spoken & (nouns or tool.name)
+    text = said.text
+    score = 2.0 * len(hits)
+    if tool.server & spoken:
+        addressed = any(
+            re.search(rf"(?i)\b(?:ask|consult|use|with|from) (?:the |your )?{x}", text)
+            for x in tool.server & spoken
+        )
+        score += 3.0 if addressed and tool.knows == "oracle" else 1.0
+    evident = sum(
+        2.0
+        for name, schema in properties_of(tool.spec.parameters).items()
+        if _is_evident(tool, name, schema, said, known)
+    )
+    of_meaning = {x for word in spoken for x in meant_by(word)} & nouns
+    of_description = len(spoken & (tool.described - _COMMON | tool.parameters))
+    own_verb = tool.verb in spoken - _PLAIN
+    if not (score or evident or of_meaning or own_verb) and of_description < 2:
+        return 0.0
+    if tool.changes and not (hits or evident or of_meaning or own_verb):
+        return 0.0
+    if not (score or of_meaning or verb or asks or of_description):
+        return 0.0
+    about = stems(said.rest(frozenset()))
+    of_tool = tool.name | tool.described | tool.parameters
+    whole = bool(asks and about and about <= of_tool)
+    # A question with other words in it is about these.
+    plain = not (tool.changes or evident or whole or verb or len(hits) > 1)
+    if asks and plain and (not hits or tool.knows):
+        return 0.0
+    if STATES.match(text.strip()) and not asks and not said.is_polite and not verb:
+        return 0.0
+    return score + evident + 1.5 * verb + min(1.5, 0.5 * of_description) + 0.5 * whole
 
 
-def knowing(utterance: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingTool]:
+def _first_verb(said: ParsedUtterance) -> bool:
+    """Return True if it begins as an order does, with a verb."""
+    begun = [stem(x) for x in re.findall(r"[a-z]+", said.text.lower())[:6]]
+    return any(_verbs_for(x) & _CHANGING for x in begun)
+
+
+def _is_evident(
+    tool: _ToolWords,
+    name: str,
+    schema: Mapping[str, Any],
+    said: ParsedUtterance,
+    known: KnownThings,
+) -> bool:
+    needed = name in required_of(tool.spec.parameters)
+    one = {**tool.spec.parameters, "properties": {name: schema}, "required": []}
+    # A search is filled with any topic: that says nothing.
+    if words_of(name) & {"name", *QUERY_NAMES} and not choices_of(schema):
+        return False
+    if needed and known.id_for(name, said.text, required=True):
+        return name.endswith("id") and tool.changes
+    return bool(arguments_for(one, said, tool.name)[0])
+
+
+def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingTool]:
     """Return the tools that may know what a question is about, at most three."""
-    text = utterance.text
-    asked = utterance.asked
+    text, asked = said.text, said.asked
+    if not asked and said.is_question and _CAN.match(text):  # a question of the rules
+        asked = said.rest(frozenset())
+        said = ParsedUtterance(f"what does {asked} mean?", said.speaker)
     if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
         return []
-    if not asked and not (utterance.is_question and _YES_OR_NO.search(text.strip())):
+    if FORBIDS.match(text) or _SUM.fullmatch(asked):
+        return []
+    of_fate = bool(_OF_FATE.search(text) or _YES_OR_NO.search(text.strip()))
+    if not asked and not (said.is_question and of_fate):
         return []
     found: dict[str, list[FittingTool]] = {}
-    for tool in tools:
-        kind = _knows(tool)
-        if not kind or (not asked and kind != "oracle"):
+    for spec in tools:
+        tool = _ToolWords.of(spec)
+        if not (kind := tool.knows) or (not asked and kind != "oracle"):
             continue
-        arguments = arguments_for(tool.parameters, utterance, _named(tool))
-        if arguments:
-            one = FittingTool(score=0.0, name=tool.name, arguments=arguments)
+        arguments, missing = arguments_for(spec.parameters, said, tool.name)
+        if arguments and not missing:
+            one = FittingTool(score=0.0, name=spec.name, arguments=arguments)
             found.setdefault(kind, []).append(one)
     memories = sorted(found.get("memory", []), key=_entities_first)[:2]
-    rules = found.get("rules", [])[:1]
-    others = [*found.get("search", [])[:1], *found.get("oracle", [])[:1]]
+    rules, oracle = found.get("rules", [])[:1], found.get("oracle", [])[:1]
+    others = [*found.get("search", [])[:1], *oracle]
+    if of_fate and oracle and not _OF_RULES.search(text):
+        return oracle
     if _OF_MEMORY.search(text) and memories:
         return memories
     if _OF_KNOWLEDGE.search(text):
@@ -260,6 +444,11 @@ def knowing(utterance: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[Fitti
     if _OF_RULES.search(text) and rules:
         return rules
     return [*rules, *memories, *others][:MOST_CALLS]
+
+
+def _entities_first(one: FittingTool) -> tuple[bool, bool]:
+    name = one.name.rpartition("__")[2]
+    return "entit" not in name, "fact" not in name
 
 
 def clauses(text: str, is_request: Any) -> list[str]:
@@ -280,7 +469,9 @@ def clauses(text: str, is_request: Any) -> list[str]:
         end = hidden[cut.start() : cut.end()].strip() if cut else ""
         mark = end if end in ("?", "!") else ""
         part = show(hidden[rest : cut.start() if cut else None]).strip() + mark
-        if not parts or is_request(part):
+        # "Ales for me and my friend" are one wish.
+        goes_on = joint == "and" and re.match(r"(?i)(?:my|me|us|him|her|our)\b", part)
+        if not parts or (not goes_on and is_request(part)):
             parts.append(part)
         elif part.strip(" .!?,"):
             parts[-1] += f" {joint} {part}" if joint in ("and", "then") else f" {part}"
@@ -289,92 +480,3 @@ def clauses(text: str, is_request: Any) -> list[str]:
     if len(parts) > 1 and len(parts[0].split()) < 4 and not is_request(parts[0]):
         del parts[0]
     return parts
-
-
-def _is_addressed(server: str, text: str) -> bool:
-    """Return True if a server is named as one that is asked: "ask the oracle"."""
-    asks = rf"\b(?:ask|consult|use|with|from) (?:the |your |our )?{re.escape(server)}"
-    return re.search(asks, text, re.IGNORECASE) is not None
-
-
-def _said(utterance: ParsedUtterance) -> frozenset[str]:
-    """Return the stems of an utterance, and of what its phrases mean."""
-    meant = [word for phrase, word in _PHRASES if phrase.search(utterance.text)]
-    return stems(f"{utterance.words} {' '.join(meant)}")
-
-
-def _computes(tool: ToolSpec) -> bool:
-    """Return True for a tool that is called with two numbers or more, and no text."""
-    needed = set(required_of(tool.parameters))
-    kinds = [str(x.get("type")) for n, x in _properties(tool).items() if n in needed]
-    return len(kinds) > 1 and set(kinds) <= {"integer", "number"}
-
-
-def _own(tool: ToolSpec, utterance: ParsedUtterance) -> frozenset[str]:
-    """Return the stems of the name, and of words of the utterance that mean them."""
-    named = _named(tool)
-    said = stems(utterance.text)
-    server = stems(tool.name.rpartition("__")[0].replace("_", " "))
-    return named | {word for word in said if _meant(word) & named} | (server & said)
-
-
-def _named(tool: ToolSpec) -> frozenset[str]:
-    """Return the stems of a tool's own name."""
-    return stems(" ".join(_parts(tool)))
-
-
-def _parts(tool: ToolSpec) -> list[str]:
-    name = tool.name.rpartition("__")[2]
-    split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return re.findall(r"[a-z0-9]+", split.lower())
-
-
-def _verb(tool: ToolSpec) -> str:
-    """Return the stem of the verb in a name: ``create`` also of campaign_create."""
-    parts = [stem(part) for part in _parts(tool) if part not in EMPTY] or [""]
-    verbs = [x for x in parts if x in _CHANGING] or [x for x in parts if x in _COMMON]
-    return parts[0] if parts[0] in _CHANGING or not verbs else verbs[0]
-
-
-def _properties(tool: ToolSpec) -> Any:
-    return properties_of(tool.parameters)
-
-
-def _meant(word: str) -> frozenset[str]:
-    """Return the stems that tools may use for a word of a player."""
-    return frozenset(x for said, used in _MEANING if word in said for x in used)
-
-
-def _is_evident(
-    tool: ToolSpec, name: str, schema: Any, utterance: ParsedUtterance
-) -> bool:
-    one = {**tool.parameters, "properties": {name: schema}, "required": []}
-    # A search is filled with any topic: that says nothing.
-    if words_of(name) & {"name", *QUERY_NAMES} and not choices_of(schema):
-        return False
-    return bool(arguments_for(one, utterance, frozenset()))
-
-
-def _knows(tool: ToolSpec) -> str:
-    """Return the kind of knowledge that a tool finds; empty if it finds none."""
-    if _verb(tool) in _CHANGING:
-        return ""
-    words = _named(tool) | stems(" ".join(tool.description.split()[:8]))
-    texts = {
-        word
-        for name, schema in _properties(tool).items()
-        if schema.get("type", "string") == "string"
-        for word in words_of(name)
-    }
-    if texts & QUESTION_NAMES and words & _ORACLES:
-        return "oracle"
-    if not texts & {"name", *QUERY_NAMES} or not words & _SEARCHES:
-        return ""
-    if _named(tool) & _RULES:
-        return "rules"
-    return "memory" if words & _MEMORIES or "entities" in tool.name else "search"
-
-
-def _entities_first(one: FittingTool) -> tuple[bool, bool]:
-    name = one.name.rpartition("__")[2]
-    return "entit" not in name, "fact" not in name

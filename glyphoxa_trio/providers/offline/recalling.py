@@ -6,7 +6,7 @@ Only tools with the names of the memory's own are called so, here or on a server
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from glyphoxa_trio.providers.llm import ToolSpec
@@ -20,7 +20,7 @@ _SUMMARY: Final = "get_session_summary"
 ORDER: Final = re.compile(
     r"(?:^|[,.!?;]\s*)(?:please,? |can you |could you )?"
     r"(?:remember|keep in mind|(?:do not|don't|never) forget)"
-    r"(?: this)?(?:: ?| that | my | i | we )(?P<fact>.+)"
+    r"(?: this)?(?:: ?| that |(?= my | i | we ))(?P<fact>.+)"
     r"|^(?P<before>.{8,}?),? (?:and |but |please )*"
     r"(?:keep|remember|(?:do not|don't|never) forget) (?:that|it|this)"
     r"(?: in mind| for me)?\W*$",
@@ -32,15 +32,26 @@ _QUESTION: Final = re.compile(
     rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
     r" (?:ever |just |already )?"
     r"(?:asked|say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
-    r"|\bhave we (?:ever )?met\b|\bremember me\b|\bwe (?:talk|spoke|speak)\w* about\b"
-    r"|\bdid i ask\b|\b(?:know|remember) about (?:me|us)\b",
+    r"|\bhave (?:we|i) (?:ever )?(?:met|been)\b|\bremember me\b"
+    r"|\bwe (?:talk|spoke|speak)\w* about\b"
+    r"|\bdid i (?:just )?ask\b|\b(?:know|remember) about (?:me|us)\b",
     re.IGNORECASE,
 )
 _LAST_TIME: Final = re.compile(
-    r"\blast (?:time|session|evening|night)\b"
+    r"\blast (?:time|session|evening)\b|\bwhat\b.* last night\b"
     r"|\bwhere (?:did|had) we (?:leave|left) off\b",
     re.IGNORECASE,
 )
+# Of this conversation, in which nothing need be searched for.
+_JUST_NOW: Final = re.compile(
+    r"\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last|now"
+    r"|earlier|a (?:moment|minute) ago|at the (?:start|beginning))\b"
+    r"|\bmy (?P<which>last|first|previous) (?:\w+)\W*$"
+    r"|^(?:what|repeat what) (?:did|have|was it) ?(?:i|you) (?:say|said|ask|asked)\W*$"
+    r"|\brepeat (?:that|what (?:i|you) said|yourself)\W*$",
+    re.IGNORECASE,
+)
+FIRST: Final = re.compile(r"\b(?:first|beginning|start)\b", re.IGNORECASE)
 
 
 def is_memory_order(name: str) -> bool:
@@ -50,7 +61,21 @@ def is_memory_order(name: str) -> bool:
 
 def recalls(text: str) -> bool:
     """Return True if a question is about what was said earlier."""
-    return bool(_QUESTION.search(text) or _LAST_TIME.search(text))
+    said = ParsedUtterance(text)
+    if said.file:
+        return False
+    return bool(
+        _JUST_NOW.search(text)
+        or (
+            (_QUESTION.search(text) or _LAST_TIME.search(text))
+            and (said.is_question or said.is_polite or "?" in text or said.asked)
+        )
+    )
+
+
+def just_now(text: str) -> bool:
+    """Return True if it is asked what was said in this conversation."""
+    return bool(_JUST_NOW.search(text)) and not _LAST_TIME.search(text)
 
 
 def recalled(
@@ -61,40 +86,21 @@ def recalled(
     if found := ORDER.search(text):
         if REMEMBER not in shown:
             return []
-        fact = found["before"] or text[_start(found) :]
-        fact = " ".join(fact.split())
+        fact = " ".join((found["before"] or found["fact"]).split())
         told = f"{speaker} said: {fact}" if speaker else fact
         return [(shown[REMEMBER], {"fact": told})]
-    if not recalls(text):
+    if not recalls(text) or just_now(text):
         return []
-    topic = _topic(text)
+    topic = topic_of(text)
     if _SUMMARY in shown and (_LAST_TIME.search(text) or not topic):
         return [(shown[_SUMMARY], {"session_id": "last"})]
-    return _search(shown, topic or speaker)
+    query = topic or speaker
+    searches = (shown[name] for name in _SEARCHES if name in shown and query)
+    return [(name, {"query": query}) for name in searches][:1]
 
 
 def topic_of(text: str) -> str:
     """Return what is to be recalled; empty if it is everything."""
-    return _topic(text)
-
-
-def _start(found: re.Match[str]) -> int:
-    """Return where the fact begins: with "my" and "I", if it does."""
-    before = found.string[: found.start("fact")].rstrip()
-    for own in ("my", "i", "we"):
-        if before.lower().endswith(f" {own}"):
-            return len(before) - len(own)
-    return found.start("fact")
-
-
-def _search(shown: Mapping[str, str], query: str) -> list[tuple[str, dict[str, Any]]]:
-    for name in _SEARCHES:
-        if name in shown and query:
-            return [(shown[name], {"query": query})]
-    return []
-
-
-def _topic(text: str) -> str:
     utterance = ParsedUtterance(_LAST_TIME.sub(" ", text))
     return utterance.quoted or utterance.topic
 

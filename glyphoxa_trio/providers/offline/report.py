@@ -32,10 +32,20 @@ _TEXTS: Final = (
     *("answer", "reply", "text", "description", "summary", "excerpt", "result"),
     *("message", "content", "value"),
 )
-_NAMES: Final = ("name", "title", "label", "item", "fact", "snippet", "text", "id")
+_NAMES: Final = (
+    "name",
+    "display_name",
+    "title",
+    "label",
+    "item",
+    "fact",
+    "snippet",
+    "text",
+    "id",
+)
 _SILENT: Final = re.compile(
     r"^(?:.*_)?(?:id|ids|uuid|url|uri|score|system|type|version|hash|ok|success|status"
-    r"|token|schema|href|created_at|updated_at|session_id|timestamp|confidence)$"
+    r"|token|schema|href|[a-z]+_at|session_id|timestamp|confidence)$"
 )
 _UNITS: Final = {
     *("km", "miles", "m", "minutes", "hours", "days", "seconds", "gold", "silver"),
@@ -134,7 +144,7 @@ def _good(
         message = describe(data) or ("" if message in _FIXED else describe(message))
     if message:
         return closed(cut(message))
-    if data is None or isinstance(data, bool):
+    if data is None or isinstance(data, bool) or (data and not _listing(data)):
         return wording.answer("done", {})
     return wording.answer("nothing", {})
 
@@ -155,6 +165,13 @@ def _bad(status: str, message: str, name: str, wording: Wording) -> str:
     tool = plain(name)
     values = {"tool": tool, "Tool": tool[:1].upper() + tool[1:]}
     return wording.answer(_BAD.get(status, "failed"), values)
+
+
+def _listing(data: Any) -> bool:
+    """Return True for data in which a list was asked for."""
+    return isinstance(data, str | list) or any(
+        isinstance(x, list) for x in data.values()
+    )
 
 
 def _query(arguments: str) -> str:
@@ -260,8 +277,12 @@ def _object(value: Mapping[str, Any]) -> str:
         elif isinstance(inner, list | Mapping) and not inner:
             told.append(f"there are no {name}")
         elif isinstance(inner, list):
+            verb = "is" if len(inner) == 1 else "are"
+            listed = _listed(inner)
             told.append(
-                f"the {name} {'is' if len(inner) == 1 else 'are'} {_listed(inner)}"
+                f"the {name} {verb} {listed}"
+                if listed
+                else f"there {verb} {len(inner)} {name}"
             )
         elif isinstance(inner, Mapping):
             if text := _object(inner):
@@ -292,7 +313,7 @@ def _part(value: Any) -> str:
             else _words(value)
         )
     named = next((x for x in _NAMES if value.get(x)), "")
-    if not named:
+    if not named or (named == "id" and len(value) > 1):
         return _object(value)
     numbers = [
         f"{_key(key)} {_words(inner)}"

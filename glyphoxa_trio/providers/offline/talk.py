@@ -9,15 +9,21 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.providers.llm import Message, ToolSpec
+from glyphoxa_trio.tools.words import EMPTY
 
+from .arguments import PERSON_NAMES, words_of
+from .choosing import FittingTool
 from .persona import Persona
+from .recalling import FIRST
 from .report import closed, cut, joined
-from .sayings import SOCIAL, WORLDLY, Wording, in_its_language
+from .sayings import SOCIAL, WORLDLY, Wording
+from .tongues import excuse
 from .utterance import DULL, ParsedUtterance, stems, with_article
 
 _KNOWN: Final = "(What you know of this moment:"
-_NOBODY: Final = {"player", "user", "you", "guest", "human", "caller", "client"}
-_ENGLISH: Final = DULL | {"is", "who", "hello", "roll", "the", "what", "me", "you"}
+_NOBODY: Final = {
+    *("player", "user", "you", "guest", "human", "caller", "client", "spieler", "me")
+}
 _WISH: Final = re.compile(
     r"^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b|\bi(?:'d like|"
     r" would like| want| need)\b(?! to)|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b"
@@ -26,6 +32,13 @@ _WISH: Final = re.compile(
 )
 _STATES: Final = re.compile(
     r"(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'", re.IGNORECASE
+)
+_OF_ONESELF: Final = re.compile(
+    r"\b(?:do|are|can|have|did|were|will|would) you\b|\byour\b", re.IGNORECASE
+)
+_NOTE: Final = re.compile(
+    r"(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)",
+    re.IGNORECASE,
 )
 _ORDER: Final = re.compile(r"^(?:please )?remember(?: this| that)?:? ", re.IGNORECASE)
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
@@ -56,15 +69,13 @@ class CharacterTalk:
                     return self.answer(kind, who=who[:1].upper() + who[1:])
         return ""
 
-    def worldly(self, said: ParsedUtterance, missing: Sequence[str] = ()) -> str:
-        """Return an answer to anything else; ``missing`` is what a tool lacks."""
+    def worldly(self, said: ParsedUtterance, lacking: FittingTool | None) -> str:
+        """Return an answer to anything else; ``lacking`` is a tool without a value."""
         text = said.text.strip()
-        name = self.persona.first_name
-        if foreign := in_its_language(text, name, _ENGLISH):
+        if foreign := excuse(self.wording.language, self.persona.first_name):
             return foreign
-        if missing and not said.is_question:
-            names = joined([x.replace("_", " ") for x in missing])
-            return self.answer("missing", missing=names)
+        if lacking and (lacking.choices or lacking.score > 3 or not said.is_question):
+            return self._lacks(lacking)
         if len(text.split()) > _MOST_WORDS:
             return self.answer("long")
         if said.is_question and (told := self.told(said.rest(frozenset()), whole=True)):
@@ -76,13 +87,25 @@ class CharacterTalk:
                 return self.answer(kind)
         if said.asked:
             return self.about(said.asked, said)
+        if said.is_question and _OF_ONESELF.search(text):
+            return self.answer("self")
         return self._anything(said, text)
 
+    def _lacks(self, tool: FittingTool) -> str:
+        if tool.choices:
+            choices = joined([x.replace("_", " ") for x in tool.choices], last="or")
+            return self.answer("which", choices=choices)
+        if words_of(tool.missing[0]) & PERSON_NAMES:
+            return self.answer("inwhosename")
+        names = joined([x.replace("_", " ") for x in tool.missing])
+        return self.answer("missing", missing=names)
+
     def _anything(self, said: ParsedUtterance, text: str) -> str:
+        words = re.findall(r"[a-z']+", text.lower())
         if not re.search(r"[aeiouy]", text, re.IGNORECASE):
             return self.answer("number" if re.search(r"\d", text) else "nonsense")
         if said.is_question:
-            if re.search(r"\bwhy\b", text, re.IGNORECASE):
+            if "why" in words:
                 return self.answer("why")
             if re.search(r"\bhow (?:many|much|far|long|old)\b", text, re.IGNORECASE):
                 return self.answer("number")
@@ -93,10 +116,36 @@ class CharacterTalk:
             return self.answer("wish", topic=cut(with_article(topic, text)))
         if _STATES.match(text):
             return self.answer("heard")
-        words = text.strip(" .!?").split()
-        if len(words) < 5 and text.islower() and not _ENGLISH & {*words}:
+        if _NOTE.match(text):
+            return self.answer("noted")
+        if len(words) < 5 and text.islower() and not DULL & {*words}:
             return self.answer("nonsense")
-        return self.answer("order" if topic else "heard")
+        return self.answer("order" if topic and words[0] not in DULL else "heard")
+
+    def just_now(self, text: str) -> str:
+        """Return what was said last, or first, in this conversation."""
+        mine = [
+            x.content
+            for x in self.before
+            if x.role == "user" and not x.content.startswith("(")
+        ]
+        own = [x.content for x in self.before if x.role == "assistant" and x.content]
+        if re.search(r"\byou (?:just )?(?:said?|say|tell|told)|yourself", text):
+            return own[-1] if own else self.answer("forgotten")
+        if not mine:
+            return self.answer("forgotten")
+        return self.answer(
+            "told", told=f'"{cut(mine[0 if FIRST.search(text) else -1])}"'
+        )
+
+    def recalled(self, topic: str, said: ParsedUtterance) -> str:
+        """Return what was told of a topic, or last."""
+        if topic:
+            return self.about(topic, said, asked=True)
+        told = self.told("")
+        return (
+            self.answer("told", told=f'"{told}"') if told else self.answer("forgotten")
+        )
 
     def about(self, topic: str, said: ParsedUtterance, *, asked: bool = False) -> str:
         """Return what is known of a topic, or that nothing is.
@@ -151,8 +200,7 @@ class CharacterTalk:
     def answer(self, kind: str, **more: str) -> str:
         """Return an answer of a kind, which was not given yet if there is one left."""
         persona, told_name = self.persona, self._told_name()
-        known = _NOBODY | {persona.name.lower()}
-        speaker = "" if self.speaker.lower() in known else self.speaker
+        speaker = "" if self._is_nobody() else self.speaker
         you = more.get("who") or told_name or speaker
         values = {
             "name": persona.name if kind == "who" else persona.first_name,
@@ -169,6 +217,14 @@ class CharacterTalk:
         topic = values.get("topic", "")
         values["Topic"] = topic[:1].upper() + topic[1:]
         return self.wording.answer(kind, values) or self.wording.answer("heard", values)
+
+    @property
+    def person(self) -> str:
+        """The name of who speaks, if it is known: the one they gave comes first."""
+        return self._told_name() or ("" if self._is_nobody() else self.speaker)
+
+    def _is_nobody(self) -> bool:
+        return self.speaker.lower() in {*_NOBODY, self.persona.name.lower()}
 
     def _told_name(self) -> str:
         for one in reversed(self.before):
@@ -196,6 +252,8 @@ def _ability(tool: ToolSpec) -> str:
     ends = r"[.:;(\n]|, (?:who|which|so)| such as | and | as "
     first = re.split(ends, tool.description.strip())[0]
     words = first.split()
+    if words and words[0].lower() in EMPTY:
+        return ""
     if not 2 <= len(words) <= 9 or "," in first or {"you", "your"} & {*words}:
         return ""
     verb, rest = words[0].lower(), words[1:]

@@ -13,73 +13,120 @@ from glyphoxa_trio.tools.words import EMPTY, stem
 
 WORD: Final = re.compile(r"[a-z0-9]+")
 QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'(.+?)'(?!\w)")
-STRAIGHT_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
+STRAIGHT_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d\u201e", '\'\'"""')
 
-_WRITTEN_COUNTS: Final = """zero 0 one 1 two 2 couple 2 pair 2 three 3 four 4 five 5
-six 6 seven 7 eight 8 nine 9 ten 10 eleven 11 twelve 12 dozen 12 thirteen 13 fourteen 14
-fifteen 15 sixteen 16 seventeen 17 eighteen 18 nineteen 19 twenty 20 thirty 30 forty 40
-fifty 50 sixty 60 seventy 70 eighty 80 ninety 90 hundred 100"""
 _COUNTS: Final = {
-    word: int(number) for word, number in re.findall(r"(\w+) (\d+)", _WRITTEN_COUNTS)
+    word: int(number)
+    for word, number in re.findall(
+        r"(\w+) (\d+)",
+        """couple 2 pair 2 dozen 12 zero 0 one 1 two 2 three 3 four 4 five 5 six 6
+        seven 7 eight 8 nine 9 ten 10 eleven 11 twelve 12 thirteen 13 fourteen 14
+        fifteen 15 sixteen 16 seventeen 17 eighteen 18 nineteen 19 twenty 20 thirty 30
+        forty 40 fifty 50 sixty 60 seventy 70 eighty 80 ninety 90 hundred 100""",
+    )
 }
 _COUNT: Final = re.compile(
-    r"(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:(?:a|the) )?"
+    r"(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:an? )?"
     rf"(?P<first>{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
-    rf"(?:[- ](?P<rest>{'|'.join(list(_COUNTS)[1:10])})(?![- ]sided))?\b(?: of)?",
+    rf"(?:[- ](?P<rest>one|two|three|four|five|six|seven|eight|nine)(?![- ]sided))?"
+    r"\b(?: of)?",
     re.IGNORECASE,
 )
 _DICE: Final = re.compile(
-    r"\b(?:\d+ ?)?d ?(?:\d+|%)(?:k[hl]\d+)?(?:\s*[+-]\s*\d+(?:d\d+)?)*", re.IGNORECASE
+    r"(?:(?<![\w.])-)?\b(?:\d+ ?)?[dw] ?(?:\d+|%)(?:k[hl]\d*|adv|dis)?"
+    r"(?:\s*[+-]\s*\d+(?:d\d+)?)*",
+    re.IGNORECASE,
 )
-_SPOKEN_DICE: Final = re.compile(
-    r"(?:(?P<many>\d+) )?(?:(?P<sides>\d+)[- ]?sided )?\b(?:dice|die)\b", re.IGNORECASE
+# Dice in words: how many, of how many sides.
+_IN_WORDS: Final = re.compile(
+    r"\b(?:number|something|anything|die)\b.{0,12}?\b(?P<low>-?\d+)"
+    r" ?(?:and|to|-) ?(?P<high>\d+)"
+    r"|(?:(?P<many>\d+) )?(?:(?P<sides>\d+)[- ]?sided )?"
+    r"\b(?:dice|die|w\u00fcrfel)\b(?: (?:with|of) (?P<faces>\d+) sides)?",
+    re.IGNORECASE,
 )
 _PLUS: Final = re.compile(r"(?:\+|\bplus|(?P<minus>-|\bminus)) ?(?P<much>\d+)\b")
-_CHECKS: Final = re.compile(
-    r"\b(?:roll(?:ing)?|initiative|saving throws?|\w+ check)\b"
+_BONUS: Final = re.compile(r"(?<!\d)(?<!\d )(?:\+|\bplus) ?\d+\b")
+_KEPT: Final = re.compile(
+    r"\b(?P<how>drop|without|ignor\w+|discard\w*|keep|take|use|remov\w+)\w*"
+    r" (?:the |only )*"
+    r"(?:(?P<much>\d+) )?(?P<low>lowest|worst|smallest|highest|best|largest)"
+    r"(?: (?P<more>\d+))?",
+    re.IGNORECASE,
+)
+_ROLLS: Final = re.compile(
+    r"\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative"
+    r"|saving throws?|(?!the |this )\w+ check)\b"
     r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b",
     re.IGNORECASE,
 )
 _FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
 _IDENTIFIER: Final = re.compile(r"\b[a-z0-9]+(?:[-_:][a-z0-9]+)+\b")
-_TO_WRITE: Final = re.compile(
-    r"\b(?:write|save|note|put|add)\b(.+?)\b(?:in|to|into|on|onto)\b"
-)
 _SUBJECT: Final = re.compile(
     r"\b(?:about|for|named|called|in|at|from|with|to|on|by) (.+)", re.IGNORECASE
 )
 BETWEEN: Final = re.compile(
-    r"\W+(?:about|of|for|in|at|from|with|to|on|onto|by|please|now)\b"
+    r"\W+(?:about|of|for|in|at|from|with|to|on|onto|into|by|please|now)\b"
 )
 _NAME: Final = re.compile(
-    r"(?<=[a-z0-9,:] )[A-Z](?!\b)[\w-]*(?:'[A-Z]\w+)?(?: [A-Z](?!\b)[\w-]*)*"
+    r"(?<=[a-z0-9,:] )[A-Z](?!\b)[\w-]*(?:'[A-Z]\w+)?"
+    r"(?: (?:(?:the|of|von) )?[A-Z](?!\b)[\w-]*)*"
+)
+_WHO_DOES: Final = re.compile(
+    r"([A-Z][a-z]+) (?:wants|would|joins|owes|has|pays|gets)\b"
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w])")
 _ARTICLE: Final = re.compile(
     r"^(?:the|an?|my|your|our|this|that|some|any) (?=\w)", re.IGNORECASE
 )
-_POLITE: Final = re.compile(
-    r"\b(?:can|could|would|will) you\b|\bplease\b|\bi(?: want|'d like| would like)\b"
-    r"|\blet(?:'s| us)\b|\bmay i\b|\bcan i (?:have|get|buy)\b",
+# Words before a topic that only say how it is meant.
+_LEAD: Final = re.compile(
+    r"^(?:the |any |an? )?(?:exact |basic )?(?:(?:rules?|differences?|meaning|effects?"
+    r"|definition|details?|word|term|entry|name)s? (?:for|of|on|about|between|behind"
+    r"|called|to|when)|(?:spell|condition|rule|word|term)s? (?:called |named )?(?=\w)"
+    r"(?!is |are |do|work|in ))\s*",
     re.IGNORECASE,
+)
+# "What's behind that door?" asks of no thing that has a name.
+_NO_TOPIC: Final = re.compile(
+    r"(?i)(?:good|best|wrong|left|going|behind|under|over|in|on|inside|outside|upstairs"
+    r"|down|it|next|for)\b"
+)
+_POLITE: Final = re.compile(
+    r"\b(?:can|could|would|will) (?:you|u)\b(?! (?:be|die|live|do|help)\b)|\bplease\b"
+    r"|\bi(?: want|'d like| would like|'ll have)\b|\blet(?:'s| us| me)\b"
+    r"|\b(?:can|may|could) (?:i|we) (?:have|get|buy|see|roll|open)\b|\bbitte\b",
+    re.IGNORECASE,
+)
+STATES: Final = re.compile(
+    r"(?i)(?:(?:ba+h|oh?|well|hey|ugh|a+h|so|but|and)\b[,. ]+)*(?:i|we|he|she|they|it"
+    r"|the|this|that|these|there|my|our|your|you|i'm|it's|we're|you're|he's|she's|his|her"
+    r"|their|yesterday)\b(?! (?:want|need|would|wonder|rules?)\b)"
 )
 _ASKS: Final = re.compile(
     r"^(?:(?:and|so|but|well|then|hey|ok(?:ay)?|oh|um+|now),? )*(?:what|whats|who|whose"
     r"|where|when|why|how|which|is|are|was|were|do|does|did|has|have|had|am|should"
-    r"|shall|will|would|can|could)\b",
+    r"|shall|will|would|can|could|any)\b",
     re.IGNORECASE,
 )
 # The ways to ask for what is known of something, which stands as ``topic``.
 _ASKED: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in r"""
-\b(?:tell|teach|show) (?:me|us)(?: \w+){0,3}? (?:about|of|on) (?P<topic>.+)
+\b(?:tell|teach|show|read) (?:me|us)(?: \w+){0,3}? (?:about|of|on) (?P<topic>.+)
+\b(?:differences? between|compare) (?P<topic>.+)
 \babout (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
 \b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
+\bhow (?:many|much) .+? (?:does|do|is|are) (?P<topic>(?!i\b|you\b|we\b).+?)(?: \w+)?$
 \b(?:what|where|who|how) (?P<topic>(?!is |are |d[oi]).+?) (?:is|are|means?|works?|does)$
 \b(?:what|how) (?:does|do|did|is) (?P<topic>.+?) (?:do|mean|works?|costs?|worth|made)\b
+\bwhat happens?(?: to \w+)? (?:when|if) (?:\w+ (?:am|is|are|gets?) )?(?P<topic>.+)
+\bhow (?:do|can|does|would) (?:i|you|we|one|\w+) (?:cast|use|play) (?P<topic>.+)
+\b(?:are|is) there (?:an? |any )?(?:spells?|rules?) (?:to|for|about|that) (?P<topic>.+)
+\b(?:what|which) (?P<topic>.+?) (?:are|is) there\b
+^(?:the )?rules? (?:for|on|of|about) (?P<topic>.+)
 \b(?:what|who|where)(?:'s|s| is| are| was| were) (?P<topic>.+)
 \bhow (?:\w+ ){1,3}?(?:is|are|does) (?P<topic>.+?)(?: cost| away| from here)?$
 \b(?:explain|describe|define|look up|do you know|ever met)(?: me| us)? (?P<topic>.+)
@@ -89,7 +136,7 @@ _ASKED: Final = tuple(
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
 _AFTER_TOPIC: Final = re.compile(
     r",? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
-    r"|at all|from here|mean|for me)$",
+    r"|at all|from here|mean|for me|works?|rules?|does)$",
     re.IGNORECASE,
 )
 _ASKING_WORDS: Final = (
@@ -97,6 +144,7 @@ _ASKING_WORDS: Final = (
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
     " there thank thanks far get got go now then no not put talk talked speak spoken"
+    " here sir bitte mir"
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # Words that say what is asked; a typing error in one of them is corrected.
@@ -106,12 +154,14 @@ _KEYWORDS: Final[tuple[str, ...]] = tuple(
         " weather which please explain thanks initiative"
     )
 )
-
+# Their neighbours that are words themselves.
+_WORDS: Final = set(WORD.findall("whether spell spells rolls self named role whole"))
 _SHORT: Final = dict(
     re.findall(
         r"(\w+)=([^,]+)",
-        "u=you,ur=your,r=are,pls=please,gimme=give me,whats=what's,wheres=where's"
-        ",whos=who's,hows=how's,wanna=want to,im=i'm,dont=don't,cant=can't",
+        "u=you,ur=your,r=are,pls=please,plz=please,gimme=give me,whats=what's"
+        ",wheres=where's,whos=who's,hows=how's,wanna=want to,im=i'm,dont=don't"
+        ",cant=can't",
     )
 )
 
@@ -133,45 +183,61 @@ class ParsedUtterance:
 
         return _COUNT.sub(digits, self.text)
 
-    @property
+    @cached_property
     def dice(self) -> str | None:
         """Dice notation without spaces: ``2d6+3``, also of dice in words."""
-        text = re.sub(
-            r"\bpercentile\b", "100 sided", self._counted, flags=re.IGNORECASE
-        )
-        text = re.sub(
-            r"\b(?:flip|toss) (?:a|the) coin\b", "d2", text, flags=re.IGNORECASE
-        )
+        text = re.sub(r"(?i)\bpercentile\b", "100 sided", self._counted)
+        text = re.sub(r"(?i)\b(?:flip|toss)\w* (?:a|the) coin\b", "d2", text)
+        extra = ""
         if found := _DICE.search(text):
-            closed = re.sub(r"\s", "", found[0]).lower().replace("%", "100")
-            closed = f"1{closed}" if closed.startswith("d") else closed
-            rest = text[found.end() :]
-        elif found := _SPOKEN_DICE.search(text):
-            if not (found["many"] or found["sides"]) and not self.rolls:
-                return None
-            closed = f"{found['many'] or 1}d{found['sides'] or 6}"
-            rest = text[found.end() :]
+            dice = re.sub(r"\s", "", found[0]).lower().replace("%", "100")
+            dice = re.sub(r"w(?=\d)", "d", dice)
+            dice = re.sub(r"^(-?)d", r"\g<1>1d", dice)
+        elif (found := _IN_WORDS.search(text)) and found["high"]:
+            low, high = int(found["low"]), int(found["high"])
+            dice = f"1d{max(1, high - low + 1)}"
+            extra = f"{low - 1:+d}" if low != 1 else ""
+        elif found and (
+            found["many"]
+            or found["sides"]
+            or found["faces"]
+            or (self.rolls and not self.asks_in_words)
+        ):
+            dice = f"{found['many'] or 1}d{found['sides'] or found['faces'] or 6}"
         else:
             return None
+        rest = text[found.end() :]
         if plus := _PLUS.search(rest):
-            closed += f"{'-' if plus['minus'] else '+'}{plus['much']}"
-        return closed
+            extra += f"{'-' if plus['minus'] else '+'}{plus['much']}"
+        if (many := re.match(r"(\d+)d\d+$", dice)) and (kept := _KEPT.search(text)):
+            low_ones = kept["low"].lower() in ("lowest", "worst", "smallest")
+            much = int(kept["much"] or kept["more"] or 1)
+            if kept["how"].lower()[:4] in ("keep", "take", "use"):
+                dice += f"k{'l' if low_ones else 'h'}{much}"
+            else:
+                left = max(1, int(many[1]) - much)
+                dice += f"k{'h' if low_ones else 'l'}{left}"
+        if dice == "1d20" and (die := self._d20) != "1d20":
+            dice = die
+        return dice + extra
+
+    @property
+    def _d20(self) -> str:
+        if found := re.search(r"\b(dis)?advantage\b", self.text, re.IGNORECASE):
+            return "2d20kl1" if found[1] else "2d20kh1"
+        return "1d20"
 
     @property
     def check(self) -> str:
         """The roll of a check: a d20, with advantage and modifier if they are said."""
-        text = self._counted
-        die = "1d20"
-        if found := re.search(r"\b(dis)?advantage\b", text, re.IGNORECASE):
-            die = "2d20kl1" if found[1] else "2d20kh1"
-        if plus := _PLUS.search(text):
-            die += f"{'-' if plus['minus'] else '+'}{plus['much']}"
-        return die
+        plus = _PLUS.search(self._counted)
+        more = f"{'-' if plus['minus'] else '+'}{plus['much']}" if plus else ""
+        return f"{self._d20}{more}"
 
     @property
     def rolls(self) -> bool:
         """If something is to be rolled for, as far as a game's words say."""
-        return _CHECKS.search(self.text) is not None
+        return _ROLLS.search(self.text) is not None
 
     @property
     def file(self) -> str | None:
@@ -197,25 +263,16 @@ class ParsedUtterance:
     @property
     def numbers(self) -> list[tuple[str, str]]:
         """The numbers that are not part of dice notation, each with the next word."""
-        text = _DICE.sub("", self._counted)
+        text = _BONUS.sub("", _DICE.sub("", self._counted))
         return [
-            (
-                found[0],
-                next(iter(re.findall(r"^\W*([A-Za-z]+)", text[found.end() :])), ""),
-            )
-            for found in _NUMBER.finditer(text)
+            (x[0], next(iter(re.findall(r"^\W*([A-Za-z]+)", text[x.end() :])), ""))
+            for x in _NUMBER.finditer(text)
         ]
 
     @property
-    def to_write(self) -> str | None:
-        """The text to write: the words between the verb and the place."""
-        found = _TO_WRITE.search(self.text)
-        return found[1].strip(" :,") if found else None
-
-    @property
     def words(self) -> str:
-        """The text without the names of files."""
-        return _FILE.sub("", self.text)
+        """The text without the names of files and without dice."""
+        return _FILE.sub("", _DICE.sub(" dice ", self.text))
 
     @property
     def is_polite(self) -> bool:
@@ -223,17 +280,24 @@ class ParsedUtterance:
         return _POLITE.search(self.text) is not None
 
     @property
+    def asks_in_words(self) -> bool:
+        """If it begins as a question does, and asks for no deed."""
+        return not self.is_polite and _ASKS.search(self.text.strip()) is not None
+
+    @property
     def is_question(self) -> bool:
         """If it asks for something to be said."""
         plain = self.text.strip()
         if self.is_polite:
             return False
-        return plain.endswith("?") or _ASKS.search(plain) is not None
+        return plain.endswith("?") or self.asks_in_words
 
-    @property
+    @cached_property
     def asked(self) -> str:
         """The thing of which it asks what is known; empty if it does not."""
         plain = self.text.strip(" .!?,")
+        if STATES.match(plain) and not self.is_question and not self.is_polite:
+            return ""
         for pattern in _ASKED:
             if (found := pattern.search(plain)) and (topic := bare(found["topic"])):
                 return topic
@@ -242,10 +306,9 @@ class ParsedUtterance:
     @property
     def topic(self) -> str:
         """The topic, as written: what is asked about, or is after "for" or "in"."""
-        plain = _DICE.sub("", self.text).strip(" .!?")
         if topic := self.asked:
             return topic
-        if found := _SUBJECT.search(plain):
+        if found := _SUBJECT.search(_DICE.sub("", self.text).strip(" .!?")):
             return bare(found[1])
         return self.rest(frozenset())
 
@@ -254,17 +317,35 @@ class ParsedUtterance:
         """The person or thing that is meant: quoted, after "for" or "in", or a name."""
         if self.quoted:
             return self.quoted
-        plain = _DICE.sub("", self.text).strip(" .!?")
-        if self.asked or _SUBJECT.search(plain):
+        if called := self.called:
+            return called
+        if self.asked or _SUBJECT.search(_DICE.sub("", self.text).strip(" .!?")):
             return BETWEEN.split(self.topic)[0]
         return self.name
 
     @property
+    def called(self) -> str:
+        """The name that something gets: quoted, or after "called"."""
+        found = re.search(
+            r"\b(?:named|called|titled|by the name of|name(?:d it)? is|:) (.+)",
+            self.text,
+            re.IGNORECASE,
+        )
+        return self.quoted or (found[1].strip(" .!?,") if found else "")
+
+    @property
     def name(self) -> str:
         """The first name, or whom "me" and "my" mean."""
-        if found := _NAME.search(QUOTED.sub("", self.text)):
+        text = QUOTED.sub("", self.text)
+        if found := re.search(
+            r"\b(?!that|it|what)([A-Za-z][\w-]*)'s (?=tab|bill|\w+$)", text
+        ):
+            return found[1]
+        if found := _WHO_DOES.match(text):
+            return found[1]
+        if found := _NAME.search(text):
             return found[0].removesuffix("'s")
-        own = re.search(r"\b(?:me|my|i|mine|myself)\b", self.text, re.IGNORECASE)
+        own = re.search(r"\b(?:me|my|i|mine|myself|i'm)\b", text, re.IGNORECASE)
         return self.speaker if own else ""
 
     def after(self, *prepositions: str) -> str:
@@ -312,7 +393,7 @@ def corrected(text: str) -> str:
 
     def correct(found: re.Match[str]) -> str:
         word: str = found[0]
-        if len(word) < 3 or word in EMPTY or word in _KEYWORDS:
+        if len(word) < 3 or word in EMPTY or word in _WORDS or word in _KEYWORDS:
             return word
         for keyword in _KEYWORDS:
             if keyword[0] == word[0] and sorted(keyword) == sorted(word):
@@ -329,8 +410,8 @@ def bare(topic: str) -> str:
     topic = topic.strip(" .!?,")
     while (shorter := _AFTER_TOPIC.sub("", topic)) != topic:
         topic = shorter
-    topic = _ARTICLE.sub("", topic)
-    return "" if topic.lower() in DULL else topic
+    topic = _ARTICLE.sub("", _LEAD.sub("", topic))
+    return "" if topic.lower() in DULL or _NO_TOPIC.match(topic) else topic
 
 
 def _only_files(quoted: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 Each part of an utterance is looked at alone. What is said to a person is answered from
 the persona (`talk`). What was said before is asked of the tools of memory
-(`recalling`), anything else of the tools that fit (`choosing`), and if there is none,
+(`recalling`), anything else of the tool that fits (`choosing`), and if there is none,
 answered in words. If there are results it tells them (`report`), and calls nothing more
 in that turn. If tools must be searched for, it searches when the line of one of them
 fits, and then calls what it finds. Once, at the start, it says that it is a stand-in.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -30,31 +30,44 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
-from .choosing import MOST_CALLS, candidates, clauses, knowing, score_of
+from .arguments import KnownThings
+from .choosing import FORBIDS, MOST_CALLS, candidates, clauses, findable, knowing
 from .persona import persona_of
-from .recalling import ORDER, is_memory_order, recalled, recalls, topic_of
+from .recalling import ORDER, is_memory_order, just_now, recalled, recalls, topic_of
 from .report import report, sentence_of
 from .sayings import Wording
 from .talk import CharacterTalk
+from .tongues import in_english, language_of, to_german
 from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, stems, with_article
 
 CONFESSION: Final = "not a language model."
 _MOST_HEARD: Final = 1000  # characters of an utterance
 _MOST_BEFORE: Final = 30  # utterances that are surely remembered
-_ENOUGH: Final = 3
+_LOOKED_BACK: Final = 200  # messages in which it is looked for what was said
 # The heading under which NPCs are told of late results.
 _ENDED: Final = "What went on by itself has ended:"
 _OPENS: Final = "Now say only the first sentence of your answer"
 _ASIDE: Final = "(What "  # the beginning of what is overheard and known
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 _REFERS: Final = re.compile(
-    r"\b(?P<before>is|are|was|do|does|did|to|of|about|from) (?:it|that|there|they|them"
-    r"|he|him|she|her)\b(?=\W*$| (?:do|mean|work|cost|from)\b)",
+    r"\b(?P<before>is|are|was|do|does|did|to|of|about|from|put|add|write|charge|read|buy)"
+    r" (?:it|that|this|there|they|them|he|him|she|her)\b"
+    r"(?=\W*$| (?:do|mean|work|cost|from|on|onto|to|down)\b)",
     re.IGNORECASE,
 )
-
-_VERBS: Final = stems("cast buy see find use have learn take try go visit")
-_CallsFor = Callable[[ParsedUtterance], list[tuple[str, dict[str, Any]]]]
+_OF_TIME: Final = re.compile(r"\b(?:time|hour|day|date|late|cold|warm)\b")
+_AGAIN: Final = re.compile(
+    r"(?:please |and |now )*(?:(?:(?:do|try|say|roll|throw) )?(?:it |that |one )?"
+    r"(?:again|once more|one more time)|re-?roll|same again|another (?:one|roll|time)"
+    r"|once more|encore|repeat|nochmal|noch ?einmal)(?: please)?\W*",
+    re.IGNORECASE,
+)
+_SURE: Final = 3.0  # of a tool that lacks an argument, and is the one that is meant
+_COMPARES: Final = re.compile(
+    r"(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*",
+    re.IGNORECASE,
+)
+_VERBS: Final = stems("cast buy see find use have learn take try go visit pint want")
 
 
 def respond(request: LLMRequest) -> list[LLMEvent]:
@@ -73,6 +86,7 @@ class _Answering:
     speaker: str
     talk: CharacterTalk
     tools: tuple[ToolSpec, ...]
+    known: KnownThings
 
     @classmethod
     def of(cls, request: LLMRequest) -> _Answering:
@@ -82,34 +96,44 @@ class _Answering:
         before, turn = request.messages[:start], request.messages[start:]
         text = turn[0].content if spoken else ""
         text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
-        speaker = turn[0].name if spoken else ""
         prompts = [one.content for one in request.messages if one.role == "system"]
         persona = persona_of(
             "\n\n".join(x for x in prompts if not x.startswith(_ENDED))
         )
-        said = " ".join(one.content for one in before if one.role == "assistant")
-        wording = Wording(name=persona.name, said=said, turn=len(spoken))
+        recent = before[-_LOOKED_BACK:]
+        said = " ".join(one.content for one in recent if one.role == "assistant")
+        language = language_of(text)
         tools = tuple(x for x in request.tools if x.name != SEARCH.name)
         talk = CharacterTalk(
             persona=persona,
-            wording=wording,
-            speaker=speaker,
-            before=before,
+            wording=Wording(
+                name=persona.name, said=said, turn=len(spoken), language=language
+            ),
+            speaker=turn[0].name if spoken else "",
+            before=recent,
             tools=tools,
         )
-        return cls(request, before, turn, corrected(text), speaker, talk, tools)
+        heard = in_english(text) if language == "de" else corrected(text)
+        if found := _COMPARES.fullmatch(heard):
+            heard = f"what does {found[1]} mean? what does {found[2]} mean?"
+        known = KnownThings.of(recent)
+        return cls(request, before, turn, heard, talk.person, talk, tools, known)
 
     def events(self) -> list[LLMEvent]:
         calls_so_far = [call for one in self.turn for call in one.calls]
         searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
         told = [x for x in self.turn if x.role != "tool" or x.call_id not in searches]
         if any(one.role == "tool" for one in told):
-            return _speak(" ".join([*self._news(), *self._results(told)]))
+            results = self._results(told)
+            if self.talk.wording.language == "de":
+                results = [to_german(x) for x in results]
+            return _speak([*self._news(), *results])
         if not self.request.tools_forbidden:
-            chosen = self._chosen(self._known)
-            fits = self._chosen(self._calls) or searches or not self._is_findable()
-            if not fits:
+            chosen = self._chosen(guess=False)
+            if not chosen and not searches and self._is_findable():
                 chosen = [(SEARCH.name, {"query": self.text})]
+            else:
+                chosen = self._chosen(guess=True)
             already = sum(len(one.calls) for one in self.request.messages)
             calls = [
                 CallReady(ToolCall(f"offline_{number}", name, json.dumps(arguments)))
@@ -118,13 +142,14 @@ class _Answering:
             if calls:
                 return [*calls, Finished(reason=FinishReason.TOOL_CALLS)]
         if any(_OPENS in one.content for one in self.before if one.role == "system"):
-            return _speak(self.talk.answer("wait"))
-        words = self._news() or self._in_words()
-        return _speak(" ".join([*self._confession(), *words]))
+            return _speak([self.talk.answer("wait")])
+        return _speak([*self._confession(), *(self._news() or self._in_words())])
 
     # What was said
 
     def _clauses(self) -> list[ParsedUtterance]:
+        if FORBIDS.match(self.text):  # of all that follows, too
+            return [self._said(self.text)]
         parts = [x for x in clauses(self.text, self._is_request) if x.strip(" ,.!?")]
         told = ["", *parts]
         return [
@@ -134,14 +159,19 @@ class _Answering:
     def _said(self, text: str, before: str = "") -> ParsedUtterance:
         """Return a clause; "it" is what was spoken of before, or in the last clause."""
         said = ParsedUtterance(text, self.speaker)
-        of_time = re.search(r"\b(?:time|hour|day|date|late|cold|warm)\b", text)
-        if not (said.is_question and _REFERS.search(text)) or said.asked or of_time:
+        if not _REFERS.search(text) or said.asked or _OF_TIME.search(text):
             return said
         if clause := before and ParsedUtterance(before).rest(_VERBS):
             return self._referring(text, clause)
-        for one in reversed(self.before):
-            if one.role == "user" and (topic := ParsedUtterance(one.content).asked):
+        for one in reversed(self.talk.before):
+            if one.role != "user":
+                continue
+            earlier = ParsedUtterance(one.content)
+            topic = earlier.asked or ("" if said.is_question else earlier.rest(_VERBS))
+            if topic:
                 return self._referring(text, with_article(topic, one.content))
+            if not said.is_question:
+                break
         return said
 
     def _referring(self, text: str, topic: str) -> ParsedUtterance:
@@ -158,16 +188,28 @@ class _Answering:
 
     def _calls(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that one clause asks for."""
-        if found := recalled(said.text, self.tools, self.speaker):
+        if FORBIDS.match(said.text):
+            return []
+        if _AGAIN.fullmatch(said.text.strip()):
+            return self._last_calls()
+        if found := recalled(said.text, self.tools, self.talk.speaker):
             return found
-        fitting = [] if self._is_for_oneself(said) else candidates(said, self._others())
-        return [(x.name, x.arguments) for x in fitting if x.arguments is not None]
+        if self._is_for_oneself(said):
+            return []
+        fitting = candidates(said, self._others(), self.known)[:1]
+        return [(x.name, x.arguments) for x in fitting if not x.missing]
 
-    def _known(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
-        """Return the calls for one clause, or those that may know an answer to it."""
-        if (found := self._calls(said)) or self._is_for_oneself(said):
-            return found
-        return [(x.name, x.arguments or {}) for x in knowing(said, self._others())]
+    def _last_calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the calls of the last turn that had some, if they may be made now."""
+        names = {tool.name for tool in self.tools}
+        for one in reversed(self.talk.before):
+            if any(call.name in names for call in one.calls):
+                return [
+                    (call.name, json.loads(call.arguments or "{}"))
+                    for call in one.calls
+                    if call.name in names
+                ]
+        return []
 
     def _is_for_oneself(self, said: ParsedUtterance) -> bool:
         text = said.text
@@ -177,11 +219,20 @@ class _Answering:
         """Return the tools without the one that remembers."""
         return [x for x in self.tools if not is_memory_order(x.name)]
 
-    def _chosen(self, calls_for: _CallsFor) -> list[tuple[str, dict[str, Any]]]:
-        """Return tools and arguments for all requests, in order, each once."""
+    def _chosen(self, *, guess: bool) -> list[tuple[str, dict[str, Any]]]:
+        """Return tools and arguments for all requests, in order, each once.
+
+        ``guess``: a clause for which no tool is meant is put to those that may know.
+        """
         chosen: list[tuple[str, dict[str, Any]]] = []
         for said in self._clauses():
-            chosen += [one for one in calls_for(said) if one not in chosen]
+            found = self._calls(said)
+            if guess and not found and not self._is_for_oneself(said):
+                fitting = candidates(said, self._others(), self.known)[:1]
+                if not any(x.score > _SURE for x in fitting):
+                    knows = knowing(said, self._others())
+                    found = [(x.name, x.arguments) for x in knows]
+            chosen += [one for one in found if one not in chosen]
         return chosen[:MOST_CALLS]
 
     def _is_findable(self) -> bool:
@@ -189,12 +240,11 @@ class _Answering:
         if all(tool.name != SEARCH.name for tool in self.request.tools):
             return False
         told = [x.content for x in self.request.messages if x.role == "system"]
-        said = ParsedUtterance(self.text, self.speaker)
-        lines = (
+        lines = [
             ToolSpec(name=found[1], description=found[2] or "", parameters={})
             for found in _LINE.finditer("\n".join(told))
-        )
-        return any(score_of(line, said) >= _ENOUGH for line in lines)
+        ]
+        return findable(ParsedUtterance(self.text, self.speaker), lines)
 
     # Answers
 
@@ -204,24 +254,18 @@ class _Answering:
         return [x for x in dict.fromkeys(answers) if x][:2]
 
     def _answer(self, said: ParsedUtterance) -> str:
+        if FORBIDS.match(said.text):
+            return self.talk.answer("no")
         if answer := self.talk.social(said):
             return answer
         if ORDER.search(said.text):
             return self.talk.answer("noted")
+        if just_now(said.text):
+            return self.talk.just_now(said.text)
         if recalls(said.text):
-            return self._recalled(said)
-        lacking = (x.missing for x in candidates(said, self._others()) if x.missing)
-        missing = next(lacking, ())
-        return self.talk.worldly(said, missing)
-
-    def _recalled(self, said: ParsedUtterance) -> str:
-        topic = topic_of(said.text)
-        if topic:
-            return self.talk.about(topic, said, asked=True)
-        told = self.talk.told("")
-        if told:
-            return self.talk.answer("told", told=f'"{told}"')
-        return self.talk.answer("forgotten", topic="")
+            return self.talk.recalled(topic_of(said.text), said)
+        fitting = candidates(said, self._others(), self.known)
+        return self.talk.worldly(said, next((x for x in fitting if x.missing), None))
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
@@ -229,7 +273,7 @@ class _Answering:
         results = report(told, said, self.talk.wording)
         # Of what is the player's own, the player's own words know most.
         asked = {call.name for one in told for call in one.calls}
-        fitting = {x.name for x in candidates(said, self._others())}
+        fitting = {x.name for x in candidates(said, self._others(), self.known)}
         own = said.asked and re.search(rf"\bmy {re.escape(said.asked)}", said.text)
         if own and not asked & fitting and (words := self.talk.told(said.asked)):
             results = [self.talk.answer("told", told=f'"{words}"')]
@@ -273,8 +317,8 @@ class _Answering:
         return [] if own else [f"I am the offline stand-in{whose}, {CONFESSION}"]
 
 
-def _speak(text: str) -> list[LLMEvent]:
+def _speak(sentences: Sequence[str]) -> list[LLMEvent]:
     """Return the events of a spoken text."""
-    words = text.split()
+    words = " ".join(sentences).split()
     pieces = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
     return [*map(TextChunk, pieces), Finished()]
