@@ -36,14 +36,14 @@ _ARROWS: Final = "\u2190-\u21ff\u27f0-\u27ff"
 _BULLETS: Final = "\u2022\u2023\u2043\u2219\u25aa\u25cf\u25e6\u00b7"
 # Any of these in a sentence, and it is read in full.
 _SPECIAL: Final = re.compile(
-    rf"[*_`~#<>|\[\]\\$&{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
-    r"|://|\bwww\.|==|^\s*[-+=](?:\s|[-+=]|$)"
+    rf"[*_`~#<>|\[\]\\$&(\uff08\u3010\uff0a{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
+    r"|://|\bwww\.|==|^\s*[-+=](?:\s|[-+=]|$)|[A-Za-z]/|[:;]['-]?[()DPp3]|:\w+:"
 )
 # A line of nothing but signs: a rule, the underline of a heading, a row of a table.
 _RULE: Final = re.compile(r"[-*_=~|:+>#\s]+")
 # The signs at the beginning of a line. A number is said, the others are not.
 _SIGN: Final = re.compile(
-    rf"[ \t]*(?:>(?!\d)|\#{{1,6}}(?:[ \t]+|$)|\#{{2,6}}(?=[^\s#])"
+    rf"[ \t]*(?:>(?![\d=])|\#{{1,6}}(?:[ \t]+|$)|\#{{2,6}}(?=[^\s#])"
     rf"|(?:[-+*]|[{_BULLETS}])[ \t]+|\[[ xX]\][ \t]+|\[\^[^\[\]]*\]:[ \t]*)"
 )
 _NUMBER: Final = re.compile(r"[ \t]*\d{1,9}[.)][ \t]+(?=[-+*>#]?[ \t]*\[[ xX]\][ \t])")
@@ -57,52 +57,6 @@ _NOT_IN_URLS: Final = f"\u2e80-\uffff{_EMOJI}{_LOOK}"
 _PICTURES: Final = re.compile(f"[{_EMOJI}{_LOOK}]")
 _ADDRESS: Final = r"[^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*"
 _TARGET: Final = rf"\((?:<[^<>]*>|{_ADDRESS})(?:[ \t]+[\"'(][^\"')]*[\"')])?[ \t]*\)"
-_MARK: Final = re.compile(
-    rf"""
-      (?P<comment><!--)
-    | \\\((?P<maths>[^\\]*(?:\\[^()][^\\]*)*)\\\)
-    | \\\[(?P<display>[^\\]*(?:\\[^\[\]][^\\]*)*)\\\]
-    | \$\$?(?P<inline>(?![\s$]|[^$]*://)
-      (?=[^$]*[\\^_={{}}+*/<>]|[^\w$]*\w{{1,3}}[^\w$]*\$)[^$]*)
-      (?<!\s)\$\$?(?!\d)
-    | \\(?P<escaped>[!-/:-@\[-`{{-~])
-    | (?P<break>\\$)
-    | (?P<fence>`{{3,}})[^`]*$
-    | (?P<ticks>`+)(?:(?P<code>[^`]*)`+)?
-    | !?\[(?P<label>[^\[\]]*)\](?P<target>{_TARGET}|\[[^\[\]]*\])
-    | (?P<note>\[\^[^\[\]]*\])
-    | (?P<halflink>\](?:{_TARGET}|(?=\())|!?\[(?![^\[\]]*\]))
-    | <?(?P<url>(?:(?:https?|ftp)://|(?<![A-Za-z\d.])www\.(?=\w))[^\s<>|`*\"\]{_NOT_IN_URLS}]+)>?
-    | <(?:mailto:)?(?P<mail>[\w.+-]+@[\w.-]+)>
-    | <(?P<tag>/?[A-Za-z][\w-]*)(?:\s*/|[\s/][^<>]*=[^<>]*)?>
-    | (?<!\w)<(?P<aside>/?[A-Za-z][\w-]*[\s/][^<>]*)>
-    | <(?:[!?:@\#][^<>]*|a:\w+:\d+)>
-    | (?P<entity>&(?:\#\d{{1,7}}|\#[xX][\da-fA-F]{{1,6}}|[A-Za-z][A-Za-z\d]{{1,31}});)
-    | (?P<stars>\*+)
-    | (?P<lines>_+)
-    | (?P<waves>~+)
-    | (?P<bright>==+)
-    | (?P<hidden>\|\|)(?!\s*\|)
-    | (?P<cell>\|[\s|]*|[{_ARROWS}]+|[{_BULLETS}])
-    | [\#*][{_LOOK}]+
-    | (?P<emoji>[{_EMOJI}](?:[{_EMOJI}{_LOOK}]|\u200d)*|[{_LOOK}]+)
-    """,
-    re.VERBOSE,
-)
-_HOST: Final = re.compile(r"(?:\w+://)?(?:[^/@\s]*@)?(?:www\.)?([\w.-]*)")
-_BEHIND_ADDRESS: Final = ".,;:!?'\"*_~)"  # part of the sentence, and not of it
-_APART: Final = frozenset(
-    re.findall(
-        r"\S+", "br p div li tr td th hr ul ol dt dd details summary h1 h2 h3 h4 h5 h6"
-    )
-)
-_TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
-_OPENING: Final = '"“„«([¿¡'
-# What is on the left and on the right of an asterisk that multiplies.
-_FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
-_NEXT_FACTOR: Final = re.compile(r"[ \t]?(?:[-(]?\d|\(|[^\W\d](?!\w))")
-_NO_MARKS: Final = {ord(mark): None for mark in "*`|"}
-_NO_LINES: Final = {ord(mark): None for mark in "_~"}
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.)")
 _FRACTION: Final = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _COMMANDS: Final = {
@@ -126,6 +80,63 @@ _COMMANDS: Final = {
     "%": "%",
     "$": "$",
 }
+_SIGNS: Final = "times|cdot|div|pm|leq?|geq?|neq?|approx|infty|sqrt|pi|circ"
+_MARK: Final = re.compile(
+    rf"""
+      (?P<comment><!--)
+    | \\\((?P<maths>[^\\]*(?:\\[^()][^\\]*)*)\\\)
+    | \\\[(?P<display>[^\\]*(?:\\[^\[\]][^\\]*)*)\\\]
+    | \$\$?(?P<inline>(?![\s$]|[^$]*://)
+      (?=[^$]*[\\^_={{}}+*/<>]|[^\w$]*\w{{1,3}}[^\w$]*\$)[^$]*)
+      (?<!\s)\$\$?(?!\d)
+    | (?<![\w:\\])(?P<loose>\\(?:[dt]?frac\s*\{{[^{{}}]*\}}\s*\{{[^{{}}]*\}}
+      |(?:{_SIGNS})(?![A-Za-z])))
+    | \\(?P<escaped>[!-/:-@\[-`{{-~])
+    | (?P<break>\\$)
+    | (?P<fence>`{{3,}})[^`]*$
+    | (?P<ticks>`+)(?:(?P<code>[^`]*)`+)?
+    | !?\[(?P<label>[^\[\]]*)\](?P<target>{_TARGET}|\[[^\[\]]*\])
+    | (?P<note>\[\^[^\[\]]*\]|(?<=[^\W\d]|[.,!?])\[\d{{1,3}}\]
+      |\u3010\d+[:†][^\u3010\u3011]*\u3011)
+    | (?P<halflink>\](?:{_TARGET}|(?=\())|!?\[(?![^\[\]]*\]))
+    | <?(?P<url>(?:(?:https?|ftp)://|(?<![A-Za-z\d.])www\.(?=\w)
+      |(?<![\w./@-])(?:[A-Za-z\d-]+\.)+[A-Za-z]{{2,12}}/)[^\s<>|`\"\]{_NOT_IN_URLS}]*)>?
+    | <(?:mailto:)?(?P<mail>[\w.+-]+@[\w.-]+)>
+    | <(?P<tag>/?[A-Za-z][\w-]*)(?:\s*/|[\s/][^<>]*=[^<>]*)?>
+    | (?<!\w)<(?P<aside>/?[A-Za-z][\w-]*[\s/][^<>]*)>
+    | <(?:[!?:@\#][^<>]*|a:\w+:\d+)>
+    | (?P<entity>&(?:\#\d{{1,7}}|\#[xX][\da-fA-F]{{1,6}}|[A-Za-z][A-Za-z\d]{{1,31}});)
+    | (?P<stars>\*+)
+    | (?P<bracket>[(\uff08\u3010])
+    | \uff0a+
+    | (?<!\S)(?:[:;]['-]?[()DPp3]|:[a-z][a-z\d_+-]{{1,30}}:)(?=[\s.,!?]|$)
+    | (?P<arrow>(?<!\S)(?:<?-{{1,2}}>|<-{{1,2}}|=>)(?!\S))
+    | (?P<lines>_+)
+    | (?P<waves>~+)
+    | (?P<bright>==+)
+    | (?P<hidden>\|\|)(?!\s*\|)
+    | (?P<cell>\|[\s|]*|[{_ARROWS}]+|[{_BULLETS}])
+    | [\#*][{_LOOK}]+
+    | (?P<emoji>[{_EMOJI}](?:[{_EMOJI}{_LOOK}]|\u200d)*|[{_LOOK}]+)
+    """,
+    re.VERBOSE,
+)
+_HOST: Final = re.compile(
+    r"(?:\w+://)?(?:[^/@\s]*@)?(?:www\.)?([\w-]+[\w.-]*)(?=[/:?#]|$)"
+)
+_BEHIND_ADDRESS: Final = ".,;:!?'\"*_~)"  # part of the sentence, and not of it
+_APART: Final = frozenset(
+    re.findall(
+        r"\S+", "br p div li tr td th hr ul ol dt dd details summary h1 h2 h3 h4 h5 h6"
+    )
+)
+_TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
+_OPENING: Final = '"“„«([¿¡'
+# What is on the left and on the right of an asterisk that multiplies.
+_FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
+_NEXT_FACTOR: Final = re.compile(r"[ \t]?(?:[-(]?\d|\(|[^\W\d](?!\w))")
+_NO_MARKS: Final = {ord(mark): None for mark in "*`|"}
+_NO_LINES: Final = {ord(mark): None for mark in "_~"}
 
 
 @attrs.frozen
@@ -182,10 +193,12 @@ class MarkdownReader:
 
     # What ends the code block or the comment that is open: its fence, or "-->".
     _until: str = attrs.field(default="", init=False)
+    # What ends the stage direction that is open: "*".
+    _inside: str = attrs.field(default="", init=False)
 
     def read(self, written: str) -> SpokenForm:
         """Return the spoken form of the next sentence."""
-        if not self._until and _SPECIAL.search(written) is None:
+        if not (self._until or self._inside) and _SPECIAL.search(written) is None:
             return SpokenForm(written, written)
         spoken = _FormBuilder()
         at = 0
@@ -232,18 +245,18 @@ class MarkdownReader:
     def _read_words(
         self, line: str, begin: int, end: int, at: int, spoken: _FormBuilder
     ) -> None:
-        directions = stage_directions(line, begin)
-        place = begin
+        directions, self._inside = stage_directions(line, begin, self._inside)
+        place = directions.get(begin, begin)
         while mark := _MARK.search(line, place, end):
             start = mark.start()
             spoken.add(line[place:start], at + start)
             place = mark.end()
             kind = mark.lastgroup
-            if kind in ("stars", "lines") and start in directions:
+            if start in directions:
                 place = directions[start]
-                if line[place : place + 1] == ")" and spoken.take_back("("):
-                    place += 1  # the brackets around it
                 spoken.leave_out()
+            elif kind == "bracket":
+                spoken.add(mark[0], at + place)
             elif kind == "comment":
                 spoken.leave_out()
                 close = line.find("-->", place)
@@ -261,7 +274,7 @@ class MarkdownReader:
             ):
                 spoken.add(mark["label"], at + mark.end("label"))
                 spoken.leave_out()
-            elif kind == "cell":
+            elif kind in ("cell", "arrow"):
                 spoken.part(at + place)
             else:
                 spoken.replace(_said(kind, mark, line), at + place)
@@ -316,17 +329,6 @@ class _FormBuilder:
             last = self._pieces[-1][-1]
             self._put(" " if last in _TIGHT else ", ", written)
         self._gap = True
-
-    def take_back(self, mark: str) -> bool:
-        """Take back this mark if it is the last character; return True if it was."""
-        if not self._pieces or not self._pieces[-1].endswith(mark):
-            return False
-        self._pieces[-1] = self._pieces[-1].removesuffix(mark)
-        self._length -= len(mark)
-        self._trim()
-        if self._length:
-            self._put(" ", self._places[-1][1])
-        return True
 
     def leave_out(self) -> None:
         """Record that nothing is said for what stands here when written."""
@@ -390,14 +392,12 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
             return (
                 html.unescape(mark["entity"]).replace("\xa0", " ").translate(_NO_MARKS)
             )
-        case "maths" | "display" | "inline":
+        case "maths" | "display" | "inline" | "loose":
             return _formula(mark[kind])
         case "waves":
             inside = line[mark.start() - 1 : mark.start()].isalnum()
-            about = mark[0] == "~" and line[mark.end() : mark.end() + 1].isdigit()
-            if inside:
-                return ""
-            return "~" if about else ""
+            about = line[mark.end() : mark.end() + 2].lstrip()[:1].isdigit()
+            return "~" if mark[0] == "~" and about and not inside else ""
         case "bright":
             start, end = mark.span()
             alone = line[start - 1 : start] + line[end : end + 1]
@@ -412,14 +412,11 @@ def _literal(character: str, mark: re.Match[str], line: str) -> str:
     if character == "*":
         spaced = left[-1:].isspace(), right[:1].isspace()
         tight = left[-1:].isalpha() or right[:1].isalpha()
+        sign = mark[0].strip("\\")
         multiplies = _FACTOR.search(left) and _NEXT_FACTOR.match(right)
-        here = (
-            multiplies
-            and mark[0].strip("\\") == "*"
-            and spaced[0] == spaced[1]
-            and not tight
-        )
-        return mark[0].strip("\\") if here else ""
+        is_power = sign == "**" and left[-1:].isdigit() and right[:1].isdigit()
+        here = sign == "*" and multiplies and spaced[0] == spaced[1] and not tight
+        return sign if here or is_power else ""
     if character == "_":
         inside = left[-1:].isalnum() and right[:1].isalnum()
         return mark[0].strip("\\") if inside else ""
@@ -445,7 +442,5 @@ def _host(address: str) -> str:
     """Return the part of an address that people say."""
     if address.startswith("mailto:"):
         return address.removeprefix("mailto:").partition("?")[0]
-    if "://" not in address and not address.startswith("www."):
-        return ""  # a place at the same host
     found = _HOST.match(address)
     return found[1] if found and "." in found[1] else ""

@@ -8,9 +8,12 @@ p.m. Theo" is one. The last sentence is returned by `Sentences.end`.
 
 "Dr. J. R. Ahn paid ca. 3.50 on p. 5 …" contains no boundary; `"Run!" she cried.` has
 one, at its end. Scripts that are written without spaces have full stops of their own,
-which end a sentence whatever follows: 你好。再见。 are two. A phrase in asterisks at
-the beginning of a sentence, as for a stage direction, is not cut, within bounds. A
-writer without capitals has sentences as well: "come in. sit down." are two.
+which end a sentence whatever follows: 你好。再见。 are two. A writer without capitals
+has sentences as well: "come in. sit down." are two.
+
+A sentence without an end in sight is cut, so that its beginning is heard while its end
+is written: behind a comma, else at a space, and in scripts without spaces anywhere but
+inside a syllable. The first piece of an answer is the shortest.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Final
+from unicodedata import category
 
 import attrs
 
@@ -30,11 +34,11 @@ from .abbreviations import (
     NUMBERED,
     STARTERS,
 )
-from .stage_directions import opens_aside
 
 # What may close a quotation, a bracket or emphasis after the full stop.
 _CLOSERS: Final = (
-    "\"'\u201d\u2019\u00bb\u203a)]*_~`\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
+    "\"'\u201d\u2019\u00bb\u203a)]*_~`\uff0a"
+    "\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
 )
 # These do so in German and Danish, and elsewhere open one.
 _GERMAN: Final = "\u201c\u2018\u00ab\u2039"
@@ -54,10 +58,10 @@ _ANY_STOP: Final = re.compile(rf"[{_STOPS}\n]")
 # Matched from the beginning of a run of stops and as a whole, so that a model that
 # writes nothing but dots does not take quadratic time.
 _ENDING: Final = re.compile(
-    rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSERS + _GERMAN)}]*+"
-    r"(?:[ \u00a0\u202f]\u00bb)?(?=\s)"
-    rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSERS)}]*+"
+    rf"(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSERS)}]*+"
     rf"(?=[^{_STOPS}{re.escape(_CLOSERS)}])"
+    rf"|(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSERS + _GERMAN)}]*+"
+    r"(?:[ \u00a0\u202f]\u00bb)?(?=\s)"
     rf"|(?<![{_STOPS}])[!?]++[{re.escape(_CLOSERS)}]*+"
     r"(?=[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff])|\n++"
 )
@@ -72,14 +76,33 @@ _PARTS: Final = re.compile(r"\S+|\s")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _BEFORE_WORDS: Final = "\"'“„«([{*_~¿¡"
 _AFTER_WORDS: Final = "\"'”“»)]}*_~,.;:!?…"
-_ASIDE_SIGNS: Final = re.compile(r"(?:[\s>#\"'“„«]|[-+*•][ \t])*")
 # These are no initials: French, Italian, Portuguese, Russian.
 _SHORT_WORDS: Final = frozenset("éèàòяЯ")
 _SIGNS: Final = " \t#>-*+_~(["  # before the number of a list's item
 _NEAR: Final = 48  # characters before a stop that decide; no abbreviation is as long
 _LONGEST_WORD: Final = 24  # of the next word no more is looked at
-_LONG: Final = 300  # characters of a sentence; then a small letter may begin the next
-_LONGEST_ASIDE: Final = 1_000  # characters of a stage direction that is not cut
+_LONG: Final = 300  # characters before a mark that tell if it opens a phrase
+# A sentence is cut before it weighs more than this: a character weighs one, and three
+# in a script without spaces, where it is more of a word.
+_MOST: Final = 240
+_MOST_AT_FIRST: Final = 130
+_DENSE: Final = 3
+# Thai, Lao, Burmese and Khmer, and what is wider.
+_DENSE_CHARACTER: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0003ffff]"
+)
+_CLAUSE: Final = re.compile(
+    r"[,;:\u2013\u2014\u060c\u061b]\s|[\u3001\uff0c\uff1b\uff1a]|\u2026\u2026"
+)
+# No piece begins with these: vowels that follow, small kana, stops, closing marks. None
+# ends with a vowel of Thai or Lao that is written before its consonant.
+_FOLLOWS: Final = frozenset(
+    f"ะาำๅๆฯະາຳຽໆーっゃゅょァィゥェォッャュョ々\u3001{_STOPS}{_CLOSERS}"
+)
+_LEADS: Final = frozenset("เแโใไເແໂໃໄ「『\uff08【《〈“")
+_BLANK: Final = re.compile(r"\s+")
+_MAY_CUT: Final = re.compile(rf"\s|{_DENSE_CHARACTER.pattern}")
+_ITALICS: Final = "*_\uff0a"
 _PAUSE: Final = re.compile(r"\.{2,}|.*…")
 _FIRST_PERSON: Final = re.compile(r"I(?:['’]\w+)?[,.!?;:…]*")  # noqa: RUF001
 
@@ -96,6 +119,11 @@ class Sentences:
     _rest: list[str] = attrs.field(factory=list, init=False)
     _stopped: bool = attrs.field(default=False, init=False)  # nothing follows the stop
     _spaced: bool = attrs.field(default=False, init=False)  # it has a space at its end
+    # The weight of ``_done``, or more, and of the longest piece.
+    _weight: int = attrs.field(default=0, init=False)
+    _most: int = attrs.field(default=_MOST_AT_FIRST, init=False)
+    _behind_cut: bool = attrs.field(default=False, init=False)
+    _no_place: bool = attrs.field(default=False, init=False)  # to cut in ``_done``
 
     def feed(self, text: str) -> list[str]:
         """Add a piece of text; return the sentences that it completes."""
@@ -103,18 +131,18 @@ class Sentences:
             stop = _ANY_STOP.search(text)
             if stop is None:
                 self._done.append(text)
-                return []
+                self._weight += len(text) if text.isascii() else _DENSE * len(text)
+                return self._cut() if self._weight > self._most else []
             at = stop.start()
-            if stop[0] != "\n" and not text[at:].strip(_MAY_END):
-                if at:
-                    self._done.append(text[:at])
+            if stop[0] != "\n" and not text[at:].strip(_STOPS + _CLOSERS):
                 self._rest.append(text[at:])
                 self._stopped = True
-                return []
+                return self._add(text[:at])
             return self._split(text)
         if self._spaced:
             if text.isspace() and "\n" not in text:
-                return []  # more spaces decide nothing
+                self._rest.append(text)  # more spaces decide nothing
+                return []
         elif not text.strip(_STOPS + _CLOSERS):
             self._rest.append(text)
             return []
@@ -125,43 +153,74 @@ class Sentences:
 
     def end(self) -> list[str]:
         """Return what is left when the text is over: mostly one sentence or none."""
-        if self._rest and not self._stopped:
-            return self.feed("\n")  # words after a stop that is not decided
-        rest = "".join((*self._done, *self._rest)).strip()
-        self._done.clear()
+        # Words after a stop that is not decided have an end now.
+        whole = self.feed("\n") if self._rest and not self._stopped else []
+        whole += self._add("".join(self._rest))
+        if rest := "".join(self._done).strip():
+            whole.append(rest)
         self._rest.clear()
         self._stopped = False
-        return [rest] if rest else []
+        self._begin(_MOST_AT_FIRST)
+        return whole
+
+    def _begin(self, most: int) -> None:
+        """Begin a sentence."""
+        self._done.clear()
+        self._weight, self._most = 0, most
+        self._behind_cut = self._no_place = False
+
+    def _add(self, text: str) -> list[str]:
+        """Add text in which no sentence ends; return the pieces that are cut off."""
+        if not text:
+            return []
+        self._done.append(text)
+        self._weight += _DENSE * len(text)
+        return self._cut() if self._weight > self._most else []
+
+    def _cut(self) -> list[str]:
+        """Cut off and return pieces of the sentence until it is short enough."""
+        if self._no_place and not _MAY_CUT.search(self._done[-1]):
+            return []
+        pieces: list[str] = []
+        text, at = "".join(self._done), 0
+        while True:
+            place, self._weight = _place_to_cut(text, at, self._most)
+            if not place:
+                break
+            if piece := text[at:place].strip():
+                pieces.append(piece)
+                self._most, self._behind_cut = _MOST, True
+            at = place
+        self._no_place = self._weight > self._most
+        self._done[:] = (text[at:],)
+        return pieces
 
     def _split(self, text: str) -> list[str]:
         whole: list[str] = []
         start = 0
         open_: int | None = None  # where the stop is that is not decided
         for match in _ENDING.finditer(text):
-            end = match.end()
-            if text[end - 1] in "*_" and not text[end : end + 1].isspace():
+            stop, end = match.span()
+            if open_ is None and self._weight + _DENSE * (stop - start) > self._most:
+                whole += self._add(text[start:stop])
+                start = stop
+            if text[end - 1] in _ITALICS and not text[end : end + 1].isspace():
                 near = text[max(start, end - _LONG) : end]
-                words = near.rstrip("*_")
+                words = near.rstrip(_ITALICS)
                 before = "".join((*self._done[-_NEAR:], words))[-_LONG:]
                 if len(_MARKS.findall(before)) % 2 == 0:
                     end -= len(near) - len(words)  # they open what follows: "好。*笑*"
-            if text[match.start()] != "\n":
+            if text[stop] != "\n":
                 ends = self._ends(text, start, end)
                 if ends is None:
-                    open_ = match.start()
+                    open_ = stop
                     continue
                 if not ends:
                     continue
-            sentence = "".join((*self._done, text[start:end])).strip()
-            if (
-                ("*" in sentence or "_" in sentence)
-                and text[match.start()] != "\n"
-                and _is_open_aside(sentence)
-            ):
-                continue
-            if sentence:
+            if sentence := "".join((*self._done, text[start:end])).strip():
                 whole.append(sentence)
-            self._done.clear()
+                self._most = _MOST
+            self._begin(self._most)
             start, open_ = end, None
         if open_ is not None:
             self._spaced = text[-1].isspace()
@@ -172,9 +231,7 @@ class Sentences:
                 open_, self._stopped = kept, True
         if open_ < len(text):
             self._rest.append(text[open_:])
-        if open_ > start:
-            self._done.append(text[start:open_])
-        return whole
+        return whole + self._add(text[start:open_])
 
     def _ends(self, text: str, start: int, end: int) -> bool | None:
         """Return True if a sentence ends in ``text`` at ``end``.
@@ -186,7 +243,7 @@ class Sentences:
         whole = start >= end - _NEAR
         if whole and self._done:
             near = "".join((*self._done[-_NEAR:], near))
-            whole = len(near) <= _NEAR
+            whole = len(near) <= _NEAR and not self._behind_cut
             near = near[-_NEAR:]
         found = _NEXT.match(text, end)
         assert found is not None  # it matches anything
@@ -203,19 +260,12 @@ class Sentences:
         )
 
     def _may_be_small(self, more: str) -> bool:
-        """Return True if a small letter may begin a sentence after this one: it is
-        long, or begins with one itself."""
-        first = ""
-        length = 0
-        for piece in (*self._done, more):
-            if not first and (letter := _LETTER.search(piece)):
-                first = letter[0]
-                if first.islower():
-                    return True
-            length += len(piece)
-            if length > _LONG:
-                return True
-        return False
+        """Return True if a small letter may begin a sentence after this one: it begins
+        with one itself."""
+        letter = (
+            None if self._behind_cut else _LETTER.search("".join((*self._done, more)))
+        )
+        return letter is not None and letter[0].islower()
 
 
 @attrs.define(eq=False)
@@ -359,9 +409,37 @@ def _is_one_of(words: frozenset[str], word: str, *, complete: bool) -> bool | No
     return None if any(x.startswith(word) for x in words) else False
 
 
-def _is_open_aside(sentence: str) -> bool:
-    """Return True if a phrase in asterisks, as for a stage direction, is not over."""
-    if len(sentence) > _LONGEST_ASIDE:
-        return False
-    signs = _ASIDE_SIGNS.match(sentence)
-    return opens_aside(sentence[signs.end() if signs else 0 :])
+def _place_to_cut(text: str, at: int, most: int) -> tuple[int, int]:
+    """Return where to cut off a piece that begins at ``at``; 0 if nowhere.
+
+    The second number is the weight of what is left if it is not cut. Only the text
+    before the place decides, so that it does not matter in which pieces it comes.
+    """
+    near = text[at : at + most + 1]
+    weight = limit = 0
+    if near.isascii():
+        weight, limit = len(near), most
+    else:
+        for limit, character in enumerate(near):  # noqa: B007
+            weight += _DENSE if _DENSE_CHARACTER.match(character) else 1
+            if weight > most:
+                break
+    if weight <= most:
+        return 0, weight
+    for mark in (_CLAUSE, _BLANK):
+        places = [x.end() for x in mark.finditer(near, limit // 3, limit)]
+        if places:
+            return at + places[-1], 0
+    later = _MAY_CUT.search(text, at + limit)
+    if not _DENSE_CHARACTER.match(near, limit - 1):
+        return (
+            later.start() + 1 if later[0].isspace() else later.start()
+        ) if later else 0, most + 1
+    place = limit
+    while place > limit // 3 and (
+        near[place] in _FOLLOWS
+        or near[place - 1] in _LEADS
+        or category(near[place])[0] == "M"
+    ):
+        place -= 1
+    return at + place, 0

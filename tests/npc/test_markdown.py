@@ -17,7 +17,6 @@ from glyphoxa_trio.npc import Sentence, TextDelta, TurnEnd
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.markdown import MarkdownReader
 from glyphoxa_trio.npc.sentences import Sentences
-from glyphoxa_trio.npc.stage_directions import stage_directions
 from glyphoxa_trio.providers.espeak import Espeak
 
 from .support import ask, open_table
@@ -146,22 +145,6 @@ def test_what_is_no_markdown_is_spoken_as_it_is_written(written: str) -> None:
     assert MarkdownReader().read(written).text == written
 
 
-DIRECTIONS = [
-    *("*waves* Come in!", "*waves*", "_laughs softly_ No.", "*(sighs)* Fine."),
-    *("He left *(long pause)* and came.", "*Bartok looks up. He smiles.* You again?"),
-    *("*sighs* fine, come in.", "Go away. *slams the door*", "*Grunts.* Come."),
-    *("Well, *shrugs* perhaps.", "Wait... *coughs* I am fine.", "Come in *winks*"),
-    *("*The old dwarf slams his mug on the table.*", '"*sighs* Come in."'),
-    *(
-        "*seufzt leise* Na gut.",
-        "*Moira nickt.* Ja.",
-        "*soupire* Bon.",
-        "*suspira* Vale.",
-    ),
-    *("*sorride* Certo.", "*wzdycha* Dobrze.", "*вздыхает* Ладно.", "*微笑* 你好。"),
-    *("(*whispers*) Come here.", "Come (*whispers*) here."),
-    *("*nods* *smiles* Yes.", "*smiling* Sure.", "*clapping* Well done!"),
-]
 EMPHASIS = [
     *("I *never* lie.", "*Never* go there.", "*Never!* I said.", "*Note:* it is late."),
     *("She *laughs* at you.", "I read *The Hobbit*.", "*The Hobbit* is good."),
@@ -173,20 +156,27 @@ EMPHASIS = [
 ]
 
 
-@pytest.mark.parametrize("written", DIRECTIONS)
-def test_a_stage_direction_is_not_spoken(written: str) -> None:
-    found = stage_directions(written)
-    assert found
-    text = MarkdownReader().read(written).text
-    for start, end in found.items():
-        words = written[start:end].strip("*_()")
-        assert words not in text
-        assert "(" not in text
+# A language in a paragraph, each line as a model writes it; with what is said of it
+# behind " ~ ", which may be nothing. Between sentences a space is enough.
+LINES = [
+    line
+    for line in Path(__file__)
+    .with_name("spoken_lines.txt")
+    .read_text(encoding="utf-8")
+    .splitlines()
+    if line
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_is_heard_without_its_stage_directions(line: str) -> None:
+    written, _, said = line.partition(" ~")
+    assert " ".join(spoken(written)) == said.strip()
+    assert spoken(*written) == spoken(written)
 
 
 @pytest.mark.parametrize("written", EMPHASIS)
 def test_emphasis_is_spoken(written: str) -> None:
-    assert stage_directions(written) == {}
     plain = written.replace("*", "").replace("_", "")
     assert MarkdownReader().read(written).text == plain
 

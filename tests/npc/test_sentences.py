@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def test_a_text_without_an_end_costs_no_more_for_each_piece() -> None:
 
 def test_blanks_behind_a_quotation_cost_no_more_for_each() -> None:
     sentences = Sentences()
-    said = f'{"word " * 2_000}"Hi." '
+    said = f'{"word " * 20}"Hi." '
     assert sentences.feed(said) == []
     for _ in range(150_000):
         assert sentences.feed("  ") == []
@@ -188,14 +189,60 @@ def test_no_sentence_is_held_longer_than_it_is_in_doubt(text: str, after: str) -
     assert held == [False] * (len(after) - 1) + [True]
 
 
-def test_a_writer_without_capitals_and_an_endless_sentence_have_ends() -> None:
+def test_a_writer_without_capitals_has_sentences() -> None:
     assert split("come in. sit down, dr. ahn. the soup is hot.") == [
         *("come in.", "sit down, dr. ahn.", "the soup is hot."),
     ]
-    long = f"Once {'upon a time ' * 30}there was. and so on."
-    assert split(long) == [long.removesuffix(" and so on."), "and so on."]
-    aside = f"*He looks. {'He looks. ' * 120}"
-    assert max(map(len, split(aside))) <= 1_010
+
+
+RUN_ON = "and so we walked on through the rain"
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (f"Then it rained, {RUN_ON} {'and on ' * 300}", 240),
+        (f"{RUN_ON}, " * 40, 240),
+        (f"*He looks up, {RUN_ON} " * 40, 240),  # its closing mark is forgotten
+        (f"**{RUN_ON} " * 40, 240),
+        ("und so gingen wir weiter über die Brücke " * 30, 240),
+        ("и мы пошли дальше под дождём " * 30, 240),
+        ("然后我们继续往前走" * 60, 80),
+        ("然后我们继续往前走，" * 60, 80),  # noqa: RUF001
+        ("そしてわたしたちはあるいていった" * 40, 80),
+        ("แล้วเราก็เดินต่อไปท่ามกลางสายฝน" * 40, 80),
+        ("ແລ້ວພວກເຮົາກໍຍ່າງຕໍ່ໄປ" * 40, 80),
+        ("ហើយយើងបន្តដើរទៅមុខ" * 40, 80),
+        ("ပြီးတော့ကျွန်တော်တို့ဆက်လျှောက်" * 40, 80),
+    ],
+)
+def test_a_sentence_without_an_end_is_cut(text: str, most: int) -> None:
+    pieces = split(text)
+    assert pieces == split(*text)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert max(map(len, pieces)) <= most
+    assert min(map(len, pieces[:-1])) >= most / 8
+    # The first comes early, whatever follows.
+    early = Sentences()
+    assert any(early.feed(x) for x in text[: 131 if most > 80 else 45])
+    for before, piece in pairwise(pieces):
+        assert unicodedata.category(piece[0])[0] != "M"  # it would change nothing
+        assert before[-1] not in "เแโใไເແໂໃໄ"  # its consonant follows
+        # No word is cut that has spaces around it.
+        assert most == 80 or f"{before[-9:]} {piece[:9]}" in text
+
+
+def test_a_long_sentence_is_cut_behind_a_comma_and_a_short_one_is_not() -> None:
+    short = f"Well met, friend, {RUN_ON} to the old mill at the end of the lane."
+    assert split(short) == [short]
+    long = f"{short[:-1]}, where we slept in the straw until the morning came."
+    assert split(long) == [
+        f"Well met, friend, {RUN_ON} to the old mill at the end of the lane,",
+        "where we slept in the straw until the morning came.",
+    ]
+    # What follows a cut is no new sentence: "Yahoo! is" has no end in it.
+    name = f"{RUN_ON} {'and on ' * 16}to Yahoo! is far."
+    assert split(name)[-1].endswith("to Yahoo! is far.")
 
 
 PIECES = st.sampled_from(
@@ -220,6 +267,7 @@ PIECES = st.sampled_from(
             "*",
         ),
         *("»", "«", "“", "|", "_", "U.S", "Them"),
+        *("the long road " * 7, "on, " * 31, "长路" * 30, "ยาวไกล" * 20, "x" * 131),
     ]
 )
 prose = st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=60)
