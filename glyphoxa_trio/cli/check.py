@@ -16,12 +16,14 @@ from glyphoxa_trio.control.tools_view import ms_or_none
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerStatus
+from glyphoxa_trio.memory.importing.putting import misnamed
+from glyphoxa_trio.memory.opening import exists, open_memory
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.grants import needs
 from glyphoxa_trio.runtime.model_check import ModelReport, check_models
 from glyphoxa_trio.tools.usability import Usability
 
-from .common import WAIT, Model, run, without_calibration
+from .common import WAIT, Model, memory_of, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
 from .render import reach_in_words
@@ -89,6 +91,7 @@ def check(
                 ready=len(ready),
                 servers=len(config.mcp.servers),
             )
+            await _known_to(report, config, path)
             if model:
                 await _ask_models(report, config, runtime.host)
             return report.end()
@@ -228,6 +231,22 @@ async def _ask_models(report: _Report, config: Config, host: ToolHost) -> None:
         report.no_model()
     for each in asked:
         report.model(each)
+
+
+async def _known_to(report: _Report, config: Config, path: Path) -> None:
+    """Add the names in memory that may know something and that no NPC has."""
+    place = memory_of(config, path)
+    if place == OFF or not exists(place):
+        return
+    npcs = [x.name for x in config.npcs]
+    try:
+        async with open_memory(place) as memory:
+            for key in await memory.campaigns(""):
+                if config.memory.campaign in (None, key.campaign):
+                    for text in await misnamed(memory, key, npcs):
+                        report.add("warning", f"memory of the campaign {key}: {text}")
+    except GlyphoxaError as error:
+        report.add("warning", f"memory: {error}")
 
 
 @attrs.frozen

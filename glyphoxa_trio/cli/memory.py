@@ -234,6 +234,15 @@ def import_world(
             "--public", help="Make nothing a secret, whatever the files hide."
         ),
     ] = False,
+    same: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--same",
+            metavar="NAME=NPC",
+            help="The item NAME is that configured NPC; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be imported.")
     ] = False,
@@ -243,8 +252,8 @@ def import_world(
             "--json",
             help="One JSON object: campaign, tenant, dry_run; numbers in entities,"
             " entities_new, entities_changed, relationships, facts, facts_new,"
-            " facts_removed; skipped (each with where, why), removed (each with id,"
-            " text, by). Of an export of a memory also lines and"
+            " facts_removed; skipped (each with where, why), notes (texts), removed"
+            " (each with id, text, by). Of an export of a memory also lines and"
             " evenings.",
         ),
     ] = False,
@@ -274,6 +283,7 @@ def import_world(
             campaign=campaign,
             tenant=tenant,
             open_=public,
+            same=same or (),
             dry_run=dry_run,
             as_json=json,
         )

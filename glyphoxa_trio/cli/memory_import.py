@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.importing import (
     Drafts,
@@ -34,9 +35,9 @@ from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import StorageError
 
 from .console import say, say_json, wide_console
-from .grids import Column, Grid
+from .grids import HELD, Column, Grid
 from .grids import show as show_grid
-from .memory_store import DEFAULT, with_memory
+from .memory_store import DEFAULT, unknown, with_memory
 
 MOST_ARCHIVE: Final = 1024 * 1024 * 1024  # bytes of an export of a memory
 _HEAD: Final = 200  # bytes in which an export names its format
@@ -56,6 +57,7 @@ class _Outcome:
     counts: Mapping[str, int]
     skipped: Sequence[Skipped]
     dry: bool
+    notes: Sequence[str] = ()
     removed: Sequence[Fact] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -65,6 +67,7 @@ class _Outcome:
             "dry_run": self.dry,
             **self.counts,
             "skipped": [attrs.asdict(x) for x in self.skipped],
+            "notes": [*self.notes],
             "removed": [
                 {"id": x.id, "text": x.text, "by": x.provenance.by}
                 for x in self.removed
@@ -80,24 +83,30 @@ def import_files(
     campaign: str | None,
     tenant: str | None,
     open_: bool,
+    same: Sequence[str],
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Import files, all of them or none, and report."""
+    """Import files, all of them or none, and report.
+
+    ``same``: "NAME=NPC" of each item that is a configured NPC under another name.
+    """
 
     async def main(memory: Memory, config: Config) -> int:
-        read = partial(_read, files, kind, open_)
+        npcs = [x.name for x in config.npcs]
+        read = partial(_read, files, kind, Drafts(open=open_, same=_pairs(same, npcs)))
         found = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
         stated = campaign or config.memory.campaign or found.campaign or DEFAULT
         key = CampaignKey(stated, tenant or "")
         if isinstance(found, Archive):
             outcome = await _restored(memory, key, found, dry_run)
         else:
-            report = await put(memory, key, found, dry_run=dry_run)
+            report = await put(memory, key, found, npcs=npcs, dry_run=dry_run)
             outcome = _Outcome(
                 campaign=key,
                 counts=report.counts,
                 skipped=report.skipped,
+                notes=report.notes,
                 removed=report.removed,
                 dry=dry_run,
             )
@@ -117,14 +126,26 @@ def import_files(
     return with_memory(where, main, create=True)
 
 
-def _read(files: Sequence[Path], kind: ImportKind | None, open_: bool) -> Any:
+def _pairs(same: Sequence[str], npcs: Sequence[str]) -> dict[str, str]:
+    """Return names of NPCs by the names in files."""
+    pairs = {}
+    for each in same:
+        name, equals, npc = each.rpartition("=")
+        if not equals or not name.strip():
+            raise GlyphoxaError(f"--same {each!r}: write NAME=NPC")
+        if npc.strip() not in npcs:
+            raise unknown("configured NPC", npc.strip(), npcs)
+        pairs[name.strip()] = npc.strip()
+    return pairs
+
+
+def _read(files: Sequence[Path], kind: ImportKind | None, drafts: Drafts) -> Any:
     """Return the drafts of all files, or the archive in the only one."""
     if len(files) == 1 and files[0].is_file() and kind in (None, ImportKind.MEMORY):
         with files[0].open("rb") as file:
             is_archive = MEMORY_FORMAT.encode() in file.read(_HEAD)
         if is_archive or kind is ImportKind.MEMORY:
             return _archive(files[0])
-    drafts = Drafts(open=open_)
     for path in files_in(files):
         read_file(path, drafts, kind=kind, documents=documents_in)
     return drafts
@@ -220,5 +241,7 @@ def _report(outcome: _Outcome) -> None:
     say(console, f"{verb} into the campaign {outcome.campaign}: {counts}")
     if outcome.removed:
         _show(_REMOVED, [[x.text, x.provenance.by] for x in outcome.removed])
+    for note in outcome.notes[:_MOST_SHOWN]:
+        say(console, note, HELD)
     if outcome.skipped:
         _show(_COLUMNS, [[x.where, x.why] for x in outcome.skipped])

@@ -63,10 +63,14 @@ async def decide(
         await memory.graph.judge(campaign, fact.id, Standing.REJECTED, confirmed=True)
         return
     if verdict is FactVerdict.SECRET:
-        secret = attrs.evolve(
-            _confirmed(fact), reach=Reach(topics=fact.reach.topics, secret=True)
-        )
-        await memory.graph.put(campaign, facts=[secret])
+        secret = _confirmed(fact)
+        if secret.provenance.basis is Basis.AUTHORED:
+            # No longer a file's word, which the next import of it would set again.
+            secret = attrs.evolve(
+                secret, provenance=attrs.evolve(secret.provenance, by="")
+            )
+        reach = Reach(topics=fact.reach.topics, secret=True)
+        await memory.graph.put(campaign, facts=[attrs.evolve(secret, reach=reach)])
         return
     await memory.graph.judge(campaign, fact.id, Standing.ACCEPTED, confirmed=True)
 

@@ -105,15 +105,17 @@ class Reach:
         if self == other:
             return self
         ours, theirs = self._named, other._named
-        if ours is None or theirs is None:
+        if self.npcs is None and other.npcs is None:
+            npcs = None
+        elif ours is None or theirs is None:
             npcs = theirs if ours is None else ours
         else:
             npcs = ours & theirs
         if self.topics and other.topics and self.topics != other.topics:
             npcs = frozenset()
-        if npcs is not None and not npcs:
-            return Reach(npcs)
-        return Reach(npcs, self.topics or other.topics, self.secret or other.secret)
+        # Also of what no NPC knows, topics count once it is revealed.
+        topics = self.topics | other.topics
+        return Reach(npcs, topics, self.secret or other.secret)
 
     @property
     def _named(self) -> frozenset[str] | None:

@@ -198,7 +198,12 @@ class RuntimeBackend:
         text = json.dumps(request.data)
         read = partial(read_text, text, _LEARNT, drafts, kind=None)
         await trio.to_thread.run_sync(read, abandon_on_cancel=True)
-        report = await put(memory, self._runtime.campaign_of(request.session), drafts)
+        report = await put(
+            memory,
+            self._runtime.campaign_of(request.session),
+            drafts,
+            npcs=[x.name for x in self._runtime.npcs],
+        )
         return {**report.counts, "skipped": len(report.skipped)}
 
     def _to(self, request: p.AddressedRequest) -> Npc | Scene:

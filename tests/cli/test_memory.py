@@ -245,6 +245,41 @@ def test_a_file_that_is_imported_again_replaces_what_it_stated(filled: Path) -> 
     assert said("memory", "import", filled, other)["removed"] == []
 
 
+def test_a_name_that_no_npc_has_is_told_by_import_and_check(filled: Path) -> None:
+    written(
+        filled.parent,
+        npcs=[{"name": "Mirela"}],
+        memory={"store": "kept.db", "campaign": "nights"},
+    )
+    world = filled.parent / "world.yaml"
+    world.write_text("facts: [{text: It burnt., known_to: [Mirella]}]")
+    known = "did you mean Mirela?"
+    assert [known in x for x in said("memory", "import", filled, world)["notes"]] == [
+        True
+    ]
+    assert known in run("memory", "import", filled, world).stdout
+    assert known in run("check", filled, "--no-servers").stdout
+    wrong = run("memory", "import", filled, world, "--same", "Tower=Mirelo")
+    assert (wrong.returncode, known in wrong.stderr) == (2, True)
+    world.write_text("facts: [{text: It burnt., known_to: [mirela]}]")
+    assert said("memory", "import", filled, world)["notes"] == []
+    hits = said("memory", "search", filled, "burnt", "--npc", "Mirela")["found"]
+    assert [x["text"] for x in hits] == ["It burnt."]
+    assert known not in run("check", filled, "--no-servers").stdout
+
+
+def test_a_secret_of_the_game_master_outlives_an_import(filled: Path) -> None:
+    world = filled.parent / "world.yaml"
+    world.write_text("facts: [He was a lich., He is old.]")
+    said("memory", "import", filled, world)
+    ids = {x["text"]: x["id"] for x in found_facts(filled)}
+    run("memory", "review", filled, "--secret", ids["He was a lich."])
+    run("memory", "review", filled, "--reject", ids["He is old."])
+    said("memory", "import", filled, world)
+    hits = said("memory", "search", filled, "he lich old", "--npc", "Bo")["found"]
+    assert [x["text"] for x in hits if x["kind"] == "fact"] == []
+
+
 async def put_by_hand(place: str) -> None:
     async with open_memory(place) as memory:
         told = Provenance(basis=Basis.STATED, by="world.yaml")

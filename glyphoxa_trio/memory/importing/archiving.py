@@ -80,7 +80,7 @@ async def archived(
     return attrs.evolve(
         found,
         entities=await memory.graph.entities(campaign, GAME_MASTER, limit=ALL),
-        relationships=await _edges(memory, campaign),
+        relationships=await all_edges(memory, campaign),
         facts=await all_facts(memory, campaign),
     )
 
@@ -119,7 +119,8 @@ async def _evenings(
     )
 
 
-async def _edges(memory: Memory, campaign: CampaignKey) -> tuple[Relationship, ...]:
+async def all_edges(memory: Memory, campaign: CampaignKey) -> tuple[Relationship, ...]:
+    """Return all relationships of a campaign."""
     edges: list[Relationship] = []
     after: tuple[str, str, str] | None = None
     while page := await memory.graph.relationships(

@@ -22,9 +22,10 @@
         about: [Black Tower]
 
 ``known_to``, ``topics`` and ``secret`` may stand at each entity, relationship and fact.
-A name may be one of the campaign that is there already. ``id`` may be given; else it is
-made of the name. An entity of the same id is replaced. Nothing is expanded: ``${X}`` is
-plain text.
+A fact below an entity is known to an NPC that may know both; one that says nothing of
+its own, to an NPC that may know everything that it is about. A name may be one of the
+campaign that is there already. ``id`` may be given; else it is made of the name. An
+entity of the same id is replaced. Nothing is expanded: ``${X}`` is plain text.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from glyphoxa_trio.config.reader import ConfigReader
 from glyphoxa_trio.config.scalars import Scalars
 from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import MOST_NAME, EntityKind, slug
-from glyphoxa_trio.memory.visibility import Reach
+from glyphoxa_trio.memory.visibility import EVERYONE, Reach
 from glyphoxa_trio.memory.words import words_of
 
 from .data import ImportRefused
@@ -215,7 +216,8 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
             drafts.fact(
                 fact.text,
                 [entry.name, *fact.about],
-                reach=fact.reach,
+                reach=entry.reach & fact.reach,
+                inherits=fact.reach == EVERYONE,
                 where=f"{where}.facts[{number}]",
             )
     for at, edge in enumerate(file.relationships):
@@ -229,7 +231,13 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
             strict=True,
         )
     for at, fact in enumerate(file.facts):
-        drafts.fact(fact.text, fact.about, reach=fact.reach, where=f".facts[{at}]")
+        drafts.fact(
+            fact.text,
+            fact.about,
+            reach=fact.reach,
+            inherits=fact.reach == EVERYONE,
+            where=f".facts[{at}]",
+        )
 
 
 def _twice(file: _CampaignFile, at: int) -> bool:

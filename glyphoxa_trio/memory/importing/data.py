@@ -49,10 +49,12 @@ class Imported:
     """World data as the knowledge graph takes it.
 
     ``campaign`` is the name of the campaign that the files state; "" if they do not.
+    ``notes``: what the game master should look at, such as a misspelt name of an NPC.
     """
 
     entities: tuple[Entity, ...] = ()
     relationships: tuple[Relationship, ...] = ()
     facts: tuple[Fact, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
     campaign: str = ""

@@ -22,11 +22,12 @@ from glyphoxa_trio.memory.knowledge import (
     Relationship,
     slug,
 )
-from glyphoxa_trio.memory.visibility import EVERYONE, Reach
+from glyphoxa_trio.memory.visibility import EVERYONE, Reach, common
+from glyphoxa_trio.memory.words import folded
 from glyphoxa_trio.tools.characters import harmless
 
 from .data import MOST_ENTITIES, MOST_FACTS, Imported, ImportRefused, Skipped
-from .names import EntityNames
+from .names import EntityNames, NpcNames, as_before
 from .prose import beginning, pieces
 
 
@@ -56,9 +57,12 @@ class _LinkDraft:
 
 @attrs.frozen(kw_only=True)
 class _FactDraft:
+    """``inherits``: known to no NPC that may not know all that it is about."""
+
     text: str
     about: Sequence[str]
     reach: Reach
+    inherits: bool
     by: str
     where: str
 
@@ -68,10 +72,12 @@ class Drafts:
     """Collects the items of one import, which may have several files.
 
     ``by`` is the name of the file that is read now. ``open``: nothing becomes a secret,
-    whatever the files say.
+    whatever the files say. ``same``: configured NPCs by the names that files have for
+    them.
     """
 
     open: bool = False
+    same: Mapping[str, str] = attrs.field(factory=dict)
     by: str = attrs.field(default="", init=False)
     campaign: str = attrs.field(default="", init=False)
     _items: dict[str, _Draft] = attrs.field(factory=dict, init=False)
@@ -118,8 +124,9 @@ class Drafts:
             self.skip(where or key, "it is there twice; the last one counts")
         elif len(self._items) == MOST_ENTITIES:
             raise ImportRefused(f"{self.by}: there are more than {MOST_ENTITIES} items")
+        same = [x for y, x in self.same.items() if folded(y) == folded(plain)]
         other = dict.fromkeys(
-            " ".join(harmless(x).split())[:MOST_NAME] for x in aliases
+            " ".join(harmless(x).split())[:MOST_NAME] for x in (*aliases, *same)
         )
         self._items[key] = _Draft(
             key=key,
@@ -175,9 +182,19 @@ class Drafts:
         )
 
     def fact(
-        self, text: str, about: Sequence[str], *, reach: Reach, where: str = ""
+        self,
+        text: str,
+        about: Sequence[str],
+        *,
+        reach: Reach,
+        inherits: bool = False,
+        where: str = "",
     ) -> None:
-        """Add a text about items, as one fact or, if it is long, as several."""
+        """Add a text about items, as one fact or, if it is long, as several.
+
+        Args:
+          inherits: no NPC knows it that may not know everything that it is about.
+        """
         for piece in pieces(harmless(text)):
             if len(self._sayings) == MOST_FACTS:
                 raise ImportRefused(
@@ -188,12 +205,15 @@ class Drafts:
                     text=piece,
                     about=about,
                     reach=self._as_open(reach),
+                    inherits=inherits,
                     by=self.by,
                     where=where,
                 )
             )
 
-    def imported(self, existing: Sequence[Entity] = ()) -> Imported:
+    def imported(
+        self, existing: Sequence[Entity] = (), npcs: Sequence[str] = ()
+    ) -> Imported:
         """Return everything with the ids of the graph.
 
         An id is the slug of the name. An item replaces an entity of the same id and
@@ -202,6 +222,7 @@ class Drafts:
 
         Args:
           existing: the entities of the campaign.
+          npcs: the names of the configured NPCs.
 
         Raises:
           ImportRefused: a file of ours names something that does not exist.
@@ -227,18 +248,30 @@ class Drafts:
             ids[item.key], taken[chosen] = chosen, item.key
         new = [x.entity for x in self._items.values()]
         names = EntityNames(ids, self._also, existing, new)
+        before = {x.id: x for x in existing}
         entities = [
-            attrs.evolve(item.entity, id=ids[key]) for key, item in self._items.items()
+            as_before(
+                attrs.evolve(item.entity, id=ids[key]), before.get(ids[key]), npcs
+            )
+            for key, item in self._items.items()
         ]
         edges = self._edges(names)
-        facts = self._facts(names)
+        every = before | {x.id: x for x in entities}
+        facts = self._facts(names, {id_: x.reach for id_, x in every.items()})
+        cast = NpcNames(npcs, every.values())
         return Imported(
-            entities=tuple(entities),
-            relationships=tuple(edges.values()),
-            facts=tuple(facts),
+            entities=tuple(map(cast.of, entities)),
+            relationships=tuple(map(cast.of, edges.values())),
+            facts=tuple(map(cast.of, facts)),
             skipped=tuple(self._skipped),
+            notes=(*self._not_there(), *cast.unknown(), *cast.alike(entities)),
             campaign=self.campaign,
         )
+
+    def _not_there(self) -> Iterable[str]:
+        there = {folded(x.entity.name) for x in self._items.values()}
+        missing = [x for x in self.same if folded(x) not in there]
+        return [f"--same: no item here is called {x!r}" for x in missing]
 
     def _edges(self, names: EntityNames) -> dict[tuple[str, str, str], Relationship]:
         edges: dict[tuple[str, str, str], Relationship] = {}
@@ -274,7 +307,9 @@ class Drafts:
             self.skip(link.where, f"its link to {label or key!r} leads to nothing here")
         return found
 
-    def _facts(self, names: EntityNames) -> Iterable[Fact]:
+    def _facts(
+        self, names: EntityNames, reaches: Mapping[str, Reach]
+    ) -> Iterable[Fact]:
         facts: dict[tuple[str, Reach], Fact] = {}
         for one in self._sayings:
             about: list[str] = []
@@ -283,12 +318,15 @@ class Drafts:
                 if found is None:
                     raise ImportRefused(f"{names.missing(key)} @ {one.by}{one.where}")
                 about.append(found)
-            same = facts.get((one.text, one.reach))
+            reach = one.reach
+            if one.inherits:
+                reach = self._as_open(common([reach, *(reaches[x] for x in about)]))
+            same = facts.get((one.text, reach))
             both = dict.fromkeys([*(same.about if same else ()), *about])
-            facts[one.text, one.reach] = Fact(
+            facts[one.text, reach] = Fact(
                 text=one.text,
                 about=tuple(both),
-                reach=one.reach,
+                reach=reach,
                 provenance=same.provenance if same else self._provenance(one.by),
             )
         return facts.values()

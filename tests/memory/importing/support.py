@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ def read(
     kind: ImportKind | None = None,
     existing: Sequence[Entity] = (),
     public: bool = False,
+    npcs: Sequence[str] = (),
+    same: Mapping[str, str] | None = None,
 ) -> Imported:
     """Import a text, or data as JSON."""
     text = data if isinstance(data, str) else json.dumps(data)
-    drafts = Drafts(open=public)
+    drafts = Drafts(open=public, same=same or {})
     drafts.begin(name)
     read_text(text, Path(name), drafts, kind=kind)
-    return drafts.imported(existing)
+    return drafts.imported(existing, npcs)
 
 
 def read_paths(*paths: Path) -> Imported:
