@@ -190,25 +190,43 @@ def _full_name(state: GateState) -> str:
 
 
 def _raised(state: GateState) -> Iterator[Way]:
-    """Raise the NPC's ceiling as far as the tool needs, and no further."""
-    now = state.refusal()
-    for tier in Tier:
-        if tier <= state.ceiling:
-            continue
-        after = attrs.evolve(state, ceiling=tier)
-        then = after.refusal()
-        if then is None or (now is not None and then.reason is not now.reason):
-            npc = state.grant.npc
-            yield (
-                Remedy(
-                    kind=RemedyKind.SET,
-                    text=f"raise {npc}'s budget_tier to {tier}",
-                    where=(state.places.npcs, npc, "budget_tier"),
-                    value=str(tier),
-                ),
-                after,
-            )
-            return
+    """Raise the NPC's ceiling as far as the tool needs, and no further.
+
+    If no tier is slow enough, the slowest needs the least beside it.
+    """
+    slower = [
+        attrs.evolve(state, ceiling=tier) for tier in Tier if tier > state.ceiling
+    ]
+    enough = (x for x in slower if not _by_tier(_present(x).refusal()))
+    for after in (next(enough, slower[-1]),) if slower else ():
+        npc, tier = state.grant.npc, after.ceiling
+        remedy = Remedy(
+            kind=RemedyKind.SET,
+            text=f"raise {npc}'s budget_tier to {tier}",
+            where=(state.places.npcs, npc, "budget_tier"),
+            value=str(tier),
+        )
+        yield remedy, after
+
+
+def _by_tier(refused: Refusal | None) -> bool:
+    return refused is not None and refused.reason in (
+        Reason.NEEDS_APPROVAL,
+        Reason.OVER_TIER,
+        Reason.OVER_BUDGET,
+    )
+
+
+def _present(state: GateState) -> GateState:
+    """Return the state with the server there, and nothing that keeps from calls."""
+    back = attrs.evolve(
+        state.candidate,
+        obstacle=None,
+        availability=Availability.READY,
+        starts_in=0.0,
+        held=None,
+    )
+    return attrs.evolve(state, candidate=back)
 
 
 def _faster(state: GateState) -> Iterator[Way]:
@@ -230,16 +248,25 @@ def _faster(state: GateState) -> Iterator[Way]:
             where=("calibration", "unknown"),
             value=str(Unknown.TRIAL),
         )
-        yield remedy, state.with_estimate(state.reckoned(definition, Unknown.TRIAL))
+        trial = state.reckoned(definition, Unknown.TRIAL)
+        trial = attrs.evolve(trial, degraded=now.degraded)
+        yield remedy, state.with_estimate(_placed(trial, definition, limits))
     room = min(limits.threshold(state.ceiling), limits.ceiling(state.ceiling))
     if state.places.tool is not None:
         most = milliseconds(room)
         place = _under(state.places.tool)
         text = f"set estimated_duration_ms to at most {most} under {place}"
-        told = attrs.evolve(definition, estimated_duration=room)
+        told = attrs.evolve(
+            now,
+            source=EstimateSource.DECLARED,
+            seconds=most / 1000,
+            tier_by_number=None,
+        )
         yield (
             _set_for_tool(state, "estimated_duration_ms", most, text),
-            state.with_estimate(state.reckoned(told), estimated_duration=room),
+            state.with_estimate(
+                _placed(told, definition, limits), estimated_duration=most / 1000
+            ),
         )
     if measured_unnamed(definition):
         # Assumes that it is fast enough: the measurement will show if it is.
@@ -292,12 +319,7 @@ def _waited(state: GateState) -> Way:
     if not state.candidate.obstacle:
         asked = f"glyphoxa mcp test {group} --config {CONFIG}"
         text = f"it returns when its server does; {asked} shows the reason"
-    back = attrs.evolve(
-        state.candidate,
-        obstacle=None,
-        availability=Availability.READY,
-        starts_in=0.0,
-    )
+    back = attrs.evolve(_present(state).candidate, held=state.candidate.held)
     remedy = Remedy(kind=RemedyKind.WAIT, text=text)
     return remedy, attrs.evolve(state, candidate=back)
 

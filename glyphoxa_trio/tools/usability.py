@@ -11,7 +11,6 @@ answer is not offered, so every offered remedy works when it is followed:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -140,7 +139,7 @@ def judge(
         unknown=unknown,
         places=places,
     )
-    needs = tuple(_needs(state))
+    needs = _needs(state)
     fastest = next(
         (x for x in Tier if x <= ceiling and state.refusal(x) is None),
         None,
@@ -164,25 +163,38 @@ def judge(
     )
 
 
-def _needs(state: GateState) -> Iterator[Need]:
-    for _ in range(_MOST_NEEDS):
-        no = state.refusal()
-        if no is None:
-            return
-        found = [
-            (remedy, after)
-            for remedy, after in ways(no.reason, state)
-            if (then := after.refusal()) is None or then.reason is not no.reason
-        ]
-        yield Need(
-            reason=no.reason,
-            because=_because(no, state),
-            remedies=tuple(remedy for remedy, _ in found),
-            absent=no.reason is Reason.UNAVAILABLE and not state.candidate.obstacle,
-        )
-        if not found:
-            return
-        state = found[0][1]
+def _needs(state: GateState, most: int = _MOST_NEEDS) -> tuple[Need, ...]:
+    """Return the needs of a state: one, and those that its likeliest remedy leaves.
+
+    Of the other remedies those are offered that can take its place: they leave no need
+    that it does not, and set no key and give no command of a later remedy.
+    """
+    no = state.refusal()
+    if no is None or not most:
+        return ()
+    found = [
+        (remedy, _needs(after, most - 1))
+        for remedy, after in ways(no.reason, state)
+        if (then := after.refusal()) is None or then.reason is not no.reason
+    ]
+    rest = found[0][1] if found else ()
+    later = {_target(remedy) for need in rest for remedy in need.remedies} - {None}
+    need = Need(
+        reason=no.reason,
+        because=_because(no, state),
+        remedies=tuple(
+            remedy
+            for at, (remedy, left) in enumerate(found)
+            if not at or (_target(remedy) not in later and {*left} <= {*rest})
+        ),
+        absent=no.reason is Reason.UNAVAILABLE and not state.candidate.obstacle,
+    )
+    return need, *rest
+
+
+def _target(remedy: Remedy) -> object:
+    """The key that the remedy sets, or the command; None if there is neither."""
+    return remedy.where or remedy.value
 
 
 def _because(no: Refusal, state: GateState) -> str:

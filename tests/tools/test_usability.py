@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, EstimateSource, Unknown
+from glyphoxa_trio.tools.estimate import (
+    Estimate,
+    EstimateSource,
+    Unknown,
+    estimate,
+)
 from glyphoxa_trio.tools.gate import (
     Availability,
     Candidate,
@@ -21,9 +27,10 @@ from glyphoxa_trio.tools.gate import (
 )
 from glyphoxa_trio.tools.holding import HeldTool
 from glyphoxa_trio.tools.naming import exposed_name
-from glyphoxa_trio.tools.remedies import Places, RemedyKind
-from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
-from glyphoxa_trio.tools.usability import Usability, Use, judge
+from glyphoxa_trio.tools.remedies import Places, Remedy, RemedyKind
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+from glyphoxa_trio.tools.usability import Need, Usability, Use, judge
+from glyphoxa_trio.tools.window import LatencyWindow
 
 FAST, STANDARD, DEEP = Tier
 TOOL = ("mcp", "servers", "clock", "tools", "now")
@@ -324,26 +331,139 @@ def test_the_judge_says_what_the_gate_says(
         assert len({need.reason for need in found.needs}) == len(found.needs)
 
 
-@given(CANDIDATES, GRANTS, st.sampled_from(Tier))
-def test_following_a_raise_or_a_grant_takes_that_reason_away(
-    candidate: Candidate, grant: Grant, ceiling: Tier
-) -> None:
-    before = of(candidate, grant, ceiling)
-    for remedy in before.needs[0].remedies if before.needs else ():
-        tools, allow, tier = grant.tools, grant.allow_tools, ceiling
-        match remedy.where[-1:]:
-            case ("tools",):
-                tools = (*tools, remedy.value)
-            case ("allow_tools",):
-                allow = (*allow, remedy.value)
-            case ("budget_tier",):
-                tier = Tier.parse(remedy.value)
+LIMITS = st.sampled_from(
+    [
+        DEFAULT_LIMITS,
+        TierLimits(fast_ceiling=0.2, standard_ceiling=1.0),  # below their thresholds
+        TierLimits(fast_ceiling=2.0, standard_ceiling=2.0, deep_ceiling=2.0),
+    ]
+)
+
+
+@attrs.frozen
+class Setting:
+    """All that remedies change, as an operator would find it."""
+
+    candidate: Candidate
+    grant: Grant
+    ceiling: Tier
+    limits: TierLimits
+    unknown: Unknown
+    places: Places
+
+    @property
+    def judged(self) -> Usability:
+        return judge(
+            self.candidate,
+            self.grant,
+            self.ceiling,
+            self.limits,
+            unknown=self.unknown,
+            places=self.places,
+        )
+
+    def after(self, need: Need, remedy: Remedy) -> Setting:
+        """The setting after the remedy, read from its place and value alone."""
+        candidate, grant = self.candidate, self.grant
+        estimate, definition = candidate.estimate, candidate.definition
+        limits, unknown, ceiling = self.limits, self.unknown, self.ceiling
+        match remedy.kind, remedy.where, remedy.value:
+            case RemedyKind.ADD, (*_, "tools"), name:
+                grant = attrs.evolve(grant, tools=(*grant.tools, name))
+            case RemedyKind.ADD, (*_, "allow_tools"), name:
+                grant = attrs.evolve(grant, allow_tools=(*grant.allow_tools, name))
+            case RemedyKind.SET, (*_, "budget_tier"), tier:
+                ceiling = Tier.parse(tier)
+            case RemedyKind.SET, (*_, "min_tier"), tier:
+                definition = attrs.evolve(definition, min_tier=Tier.parse(tier))
+            case RemedyKind.SET, (*_, "estimated_duration_ms"), most:
+                definition = attrs.evolve(definition, estimated_duration=most / 1000)
+            case RemedyKind.SET, ("tiers", "deep", "ceiling_ms"), room:
+                limits = attrs.evolve(limits, deep_ceiling=room / 1000)
+            case RemedyKind.SET, ("calibration", "unknown"), word:
+                unknown = Unknown(word)
+            case RemedyKind.RUN, _, ("mcp", "approve", _):
+                candidate = attrs.evolve(candidate, changed=False)
+            case RemedyKind.RUN, _, ("calibrate", _, _):
+                told = re.search(r"less than ([\d.]+) ms", remedy.text)
+                assert told is not None
+                estimate = estimated(
+                    float(told[1]) / 1000,
+                    degraded=estimate.degraded,
+                    next_trial=estimate.next_trial,
+                )
+            case RemedyKind.WAIT, _, _ if need.reason is Reason.UNAVAILABLE:
+                ready = Availability.READY
+                candidate = attrs.evolve(candidate, availability=ready, obstacle=None)
+            case (RemedyKind.RUN, _, ("measurements", "forget", *_)) | (
+                RemedyKind.WAIT,
+                _,
+                _,
+            ):
+                estimate = declared(1.0)  # what it declares is read below
             case _:
-                continue
-        wider = attrs.evolve(grant, tools=tools, allow_tools=allow)
-        after = of(candidate, wider, tier)
-        reasons = [need.reason for need in after.needs]
-        assert before.needs[0].reason not in reasons[:1]
+                pytest.fail(f"no such remedy is known: {remedy}")
+        candidate = attrs.evolve(
+            candidate,
+            definition=definition,
+            estimate=placed(estimate, definition, limits, unknown),
+        )
+        return Setting(candidate, grant, ceiling, limits, unknown, self.places)
+
+
+def placed(
+    old: Estimate, definition: ToolDefinition, limits: TierLimits, unknown: Unknown
+) -> Estimate:
+    """The estimate of a tool that is measured as before, and declared as it is."""
+    new, source = old, old.source
+    if source not in (EstimateSource.MEASURED, EstimateSource.ELSEWHERE):
+        none = LatencyWindow()
+        new = estimate(definition, none, now=0.0, limits=limits, unknown=unknown)
+        if new.source is source is EstimateSource.TRIAL:  # its last call was cut
+            new = attrs.evolve(new, seconds=old.seconds, next_trial=old.next_trial)
+    if old.degraded:
+        trial = old.next_trial
+        new = attrs.evolve(new, degraded=old.degraded, next_trial=trial)
+    unclear = new.source is EstimateSource.UNKNOWN
+    tier = DEEP if unclear else limits.tier_of(new.seconds)
+    tier = max(tier, definition.min_tier)
+    return attrs.evolve(new, tier=tier.slower() if new.degraded else tier)
+
+
+@settings(max_examples=300)
+@given(
+    st.data(),
+    GRANTS,
+    st.sampled_from(Tier),
+    LIMITS,
+    st.sampled_from(Unknown),
+    st.none() | TIMES,
+    st.sampled_from([PLACES, Places()]),
+)
+def test_whichever_remedy_of_each_need_is_followed_the_tool_can_be_used(
+    data: st.DataObject,
+    grant: Grant,
+    ceiling: Tier,
+    limits: TierLimits,
+    unknown: Unknown,
+    promised: float | None,
+    places: Places,
+) -> None:
+    raw = data.draw(CANDIDATES)
+    definition = attrs.evolve(raw.definition, estimated_duration=promised)
+    known = placed(raw.estimate, definition, limits, unknown)
+    candidate = attrs.evolve(raw, definition=definition, estimate=known)
+    before = setting = Setting(candidate, grant, ceiling, limits, unknown, places)
+    followed: list[str] = []
+    for need in before.judged.needs:
+        remedy = data.draw(st.sampled_from(need.remedies))
+        followed.append(remedy.text)
+        setting = setting.after(need, remedy)
+    assert setting.judged.usable, (before.judged.text, followed, setting.judged.text)
+    # No key is set twice, to different values.
+    firsts = [x.remedies[0] for x in before.judged.needs]
+    keys = [x.where for x in firsts if x.kind is RemedyKind.SET]
+    assert len(keys) == len(set(keys)), before.judged.text
 
 
 def test_a_tool_that_holds_the_loop_says_what_its_author_can_do() -> None:
