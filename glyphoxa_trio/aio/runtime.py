@@ -16,7 +16,7 @@ from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
 from glyphoxa_trio.npc.arguments import check_names, check_session
-from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
+from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.runtime import (
     OverloadEvent,
@@ -176,6 +176,11 @@ class Runtime:
     async def sessions(self) -> tuple[SessionKey, ...]:
         """Return the keys of the sessions that are open and not set aside."""
         return await self._do(lambda native: native.sessions)
+
+    async def call_id(self, npc: NpcId) -> str:
+        """Return the id of an NPC's conversation in a session, as
+        `glyphoxa_trio.Runtime.call_id` does."""
+        return await self._do(lambda native: native.call_id(npc))
 
     async def expect_approvals(self, *, expected: bool) -> None:
         """Say if `ApprovalNeeded` events are answered from now on, as
