@@ -59,28 +59,18 @@ _ADDRESS: Final = r"[^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*"
 _TARGET: Final = rf"\((?:<[^<>]*>|{_ADDRESS})(?:[ \t]+[\"'(][^\"')]*[\"')])?[ \t]*\)"
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.)")
 _FRACTION: Final = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
-_COMMANDS: Final = {
-    "times": "×",  # noqa: RUF001
-    "cdot": "·",
-    "div": "÷",
-    "pm": "±",
-    "le": "≤",
-    "leq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "ne": "≠",
-    "neq": "≠",
-    "approx": "≈",
-    "infty": "∞",
-    "sqrt": "√",
-    "pi": "π",
-    "circ": "°",
-    **dict.fromkeys(("text", "mathrm", "mathbf", "left", "right", "quad"), ""),
-    **dict.fromkeys(",;:! ", " "),
-    "%": "%",
-    "$": "$",
-}
-_SIGNS: Final = "times|cdot|div|pm|leq?|geq?|neq?|approx|infty|sqrt|pi|circ"
+_SIGNS: Final = dict(
+    re.findall(
+        r"(\S+) (\S+)",
+        "times × cdot · div ÷ pm ± le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ approx ≈ infty ∞"  # noqa: RUF001
+        " sqrt √ pi π circ ° to → % % $ $",
+    )
+)
+_COMMANDS: Final = (
+    _SIGNS
+    | dict.fromkeys(("text", "mathrm", "mathbf", "left", "right", "quad"), "")
+    | dict.fromkeys(",;:! ", " ")
+)
 _MARK: Final = re.compile(
     rf"""
       (?P<comment><!--)
@@ -90,7 +80,7 @@ _MARK: Final = re.compile(
       (?=[^$]*[\\^_={{}}+*/<>]|[^\w$]*\w{{1,3}}[^\w$]*\$)[^$]*)
       (?<!\s)\$\$?(?!\d)
     | (?<![\w:\\])(?P<loose>\\(?:[dt]?frac\s*\{{[^{{}}]*\}}\s*\{{[^{{}}]*\}}
-      |(?:{_SIGNS})(?![A-Za-z])))
+      |(?:{"|".join(filter(str.isalpha, _SIGNS))})(?![A-Za-z])))
     | \\(?P<escaped>[!-/:-@\[-`{{-~])
     | (?P<break>\\$)
     | (?P<fence>`{{3,}})[^`]*$
@@ -304,6 +294,8 @@ class _FormBuilder:
                     self._trim()
                 else:
                     text = text.lstrip(",;: ")
+            if text[:1] == "," and self._length and self._pieces[-1][-1] == ",":
+                text = text[1:]
         if text:
             self._places.append((self._length, written - min(whole, len(text))))
             self._put(text, written)

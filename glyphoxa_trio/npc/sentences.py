@@ -53,6 +53,10 @@ _SPACED: Final = (
 _STOPS: Final = f".!?…;\u037e{_WIDE}{_SPACED}"
 _BEHIND_STOPS: Final = f"{_CLOSERS}{_GERMAN} \u00a0\u202f"
 _CERTAIN: Final = frozenset(_WIDE + _SPACED)
+# The next character decides, or the next word.
+_UNDECIDED: Final = re.compile(
+    rf"[{_STOPS}]++[{re.escape(_CLOSERS)}]*+|[.!?…]++[{re.escape(_CLOSERS)}]*+( )"
+)
 _MAY_END: Final = _STOPS + _CLOSERS + _GERMAN
 _ANY_STOP: Final = re.compile(rf"[{_STOPS}\n]")
 # Matched from the beginning of a run of stops and as a whole, so that a model that
@@ -134,11 +138,12 @@ class Sentences:
                 self._weight += len(text) if text.isascii() else _DENSE * len(text)
                 return self._cut() if self._weight > self._most else []
             at = stop.start()
-            if stop[0] != "\n" and not text[at:].strip(_STOPS + _CLOSERS):
-                self._rest.append(text[at:])
-                self._stopped = True
-                return self._add(text[:at])
-            return self._split(text)
+            if (undecided := _UNDECIDED.fullmatch(text, at)) is None:
+                return self._split(text)
+            self._rest.append(undecided[0])
+            self._spaced = undecided[1] is not None
+            self._stopped = not self._spaced
+            return self._add(text[:at])
         if self._spaced:
             if text.isspace() and "\n" not in text:
                 self._rest.append(text)  # more spaces decide nothing

@@ -58,9 +58,11 @@ _VERBS: Final = _words(
     flicker echo crouch clench narrow roll strum adjust tug clutch spread purse cock
     """
 )
-# and what he or she does in other languages.
+# and what he or she does in other languages, and how.
 _ACTS: Final = _words(
     """
+    quietly softly gently loudly warily grimly dryly coldly wryly sternly nervously
+
     seufzt lacht lächelt grinst nickt winkt hustet zwinkert flüstert murmelt kichert
     gähnt schnaubt knurrt brummt stöhnt weint verbeugt räuspert runzelt zögert starrt
     schluckt schmunzelt zuckt schüttelt lächelnd seufzend lachend grinsend flüsternd
@@ -183,6 +185,7 @@ _NARRATIVE: Final = re.compile(
     r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin|her|mit|nach|in|een|op|naar)"
     r"|[.,…!]*$)|[а-яё]{3,}[еиёаяую]т(?:ся)?(?!\w)|[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))"
 )
+_SILENCES: Final = ("pause", "silence", "beat")
 _ENDINGS: Final = ("s", "es", "ing", "ed", "d")
 
 
@@ -306,13 +309,15 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
         return not strict
     found = _WORD.findall(phrase[:200])[:7]
     words = [x.casefold() for x in found]
-    while words and (words[0].endswith("ly") or words[0] in ("then", "and")):
+    while words[1:] and (words[0].endswith("ly") or words[0] in ("then", "and")):
         del words[0], found[0]
     if not words or words[0] in _PERSONS or words[0].rstrip(",;:") in _SPEECH_BEGINS:
         return False
+    if words[-1] in _SILENCES and len(words) in (2, 3):
+        return True
     if words[0] in _VERBS:
         # With a capital, and more words, it is an order: "Bow before the king."
-        return found[0].islower() or len(words) == 1
+        return len(words) == 1 or (found[0].islower() and not strict)
     if _is_act(words[0]):
         return True
     they = words[0] in _THEY and len(words) > 1

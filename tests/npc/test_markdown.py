@@ -91,7 +91,18 @@ def spoken(*pieces: str) -> list[str]:
         ("<details><summary>Why</summary>So it is.</details>", "Why So it is."),
         ("Two ``more `ticks` here``", "Two more ticks here"),
         ("Pay $5 (see https://a.example/b_c) or 6$.", "Pay $5 (see a.example) or 6$."),
+        # signs that are no marks
+        ("2**3 is eight; 2**10 more.", "2**3 is eight; 2**10 more."),
+        (">= 5 will do.", ">= 5 will do."),
+        ("About ~ 5 miles.", "About ~ 5 miles."),
+        ("Go -> there <- back => so.", "Go, there, back, so."),
+        (r"It is \frac{1}{2} or 3 \times 4.", "It is 1 / 2 or 3 × 4."),  # noqa: RUF001
+        ("See the book[1], friend.[12]", "See the book, friend."),
+        ("See it【4:0†map.md】 here.", "See it here."),
+        ("Read inn.example/rooms?x=1 now.", "Read inn.example now."),
+        ("Read https://a.example/b*c and/or go.", "Read a.example and/or go."),
         # emoji
+        ("Hello :) there ;-) friend :smile:", "Hello there friend"),
         ("Hello 😀!", "Hello!"),
         ("👨‍👩‍👧‍👦 A family 🇩🇪 of 👍🏽 four ❤️.", "A family of four."),
         ("1️⃣ Go → 2️⃣ Run", "1 Go, 2 Run"),
@@ -246,6 +257,7 @@ def test_no_mark_reaches_a_synthesizer_however_an_answer_is_cut(
 PIECES = st.sampled_from(
     [
         *("**", "*", "***", "_", "__", "`", "```", "~~", "||", "|", "#", "## ", "> "),
+        *("(sighs) ", "*He nods. ", "（微笑）", "＊", "（", "】", " :) ", " -> "),  # noqa: RUF001
         *(
             "- ",
             "* ",
