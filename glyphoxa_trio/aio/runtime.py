@@ -206,10 +206,12 @@ class Runtime:
         does."""
         return await self._do(lambda native: native.campaign_of(session, tenant=tenant))
 
-    async def forget(self, player: str, *, tenant: str = "") -> Forgotten:
+    async def forget(
+        self, player: str, *, tenant: str = "", campaign: str | None = None
+    ) -> Forgotten:
         """Forget a player, as `glyphoxa_trio.Runtime.forget` does."""
         return await self._bridge.ask(
-            partial(self._native.forget, player, tenant=tenant)
+            partial(self._native.forget, player, tenant=tenant, campaign=campaign)
         )
 
     async def kept(self) -> None:

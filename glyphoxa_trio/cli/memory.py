@@ -334,13 +334,20 @@ def forget_player(
         str,
         typer.Argument(
             metavar="PLAYER",
-            help="The player's id, not the name: several may have one.",
+            help="The player's id; or the name of one who has none.",
             show_default=False,
         ),
     ],
     tenant: Annotated[
         str, typer.Option("--tenant", help="The tenant.", show_default=False)
     ] = "",
+    campaign: Campaign = None,
+    everywhere: Annotated[
+        bool,
+        typer.Option(
+            "--everywhere", help="A name in several campaigns is one player's."
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
     json: Annotated[
         bool,
@@ -359,4 +366,14 @@ def forget_player(
     """
     from .memory_export import forget as run
 
-    raise typer.Exit(run(where, player, tenant=tenant, yes=yes, as_json=json))
+    raise typer.Exit(
+        run(
+            where,
+            player,
+            tenant=tenant,
+            campaign=campaign,
+            everywhere=everywhere,
+            yes=yes,
+            as_json=json,
+        )
+    )

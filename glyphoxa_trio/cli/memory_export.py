@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -18,17 +18,16 @@ import trio
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.memory.contract import Memory
-from glyphoxa_trio.memory.importing.archiving import archived
-from glyphoxa_trio.memory.visibility import GAME_MASTER
+from glyphoxa_trio.memory.importing.archiving import ALL, archived
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.runtime.forgotten_elsewhere import EVERY
+from glyphoxa_trio.runtime.kept_table import id_by_name
 from glyphoxa_trio.tools.naming import nearest
 
 from .choosing import somebody_is_there
 from .console import say, say_json, wide_console
-from .memory_store import one_campaign, with_memory
+from .memory_store import campaigns_of, one_campaign, with_memory
 from .terminal import InputLines
-
-_RECENT: Final = 5_000  # lines of each campaign that are looked through for players
 
 
 def export(
@@ -113,25 +112,55 @@ def backup(where: str, to: Path, *, as_json: bool) -> int:
     return with_memory(where, main)
 
 
-def forget(where: str, player: str, *, tenant: str, yes: bool, as_json: bool) -> int:
-    """Remove everything that a player has said, and say how much it was."""
+def forget(
+    where: str,
+    player: str,
+    *,
+    tenant: str,
+    campaign: str | None,
+    everywhere: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Remove everything that a player has said, and say how much it was.
+
+    ``everywhere``: a name in several campaigns is one player's.
+    """
 
     async def main(memory: Memory, _: Config) -> int:
+        heard = await _players(memory, tenant)
+        places, inside = heard, None
+        if campaign is not None:
+            key = (await campaigns_of(memory, campaign, tenant))[0]
+            places, inside = {key: heard[key]}, key.campaign
+        id_, name = player, id_by_name(player)
+        if not any(id_ in x for x in places.values()):
+            id_ = name if any(name in x for x in places.values()) else player
+        several = [
+            str(key)
+            for key, players in places.items()
+            if id_ in players and id_by_name(players[id_]) == id_
+        ]
+        if len(several) > 1 and not everywhere:
+            raise GlyphoxaError(
+                f"{id_!r} is a name in the campaigns {', '.join(several)}, perhaps of"
+                " several players: choose one with --campaign, or say --everywhere"
+            )
         if not yes and not await _agreed(player):
             raise GlyphoxaError(
                 "nothing was removed: this cannot be undone; agree with --yes"
             )
-        gone = attrs.asdict(await memory.forget(tenant, player))
+        gone = attrs.asdict(await memory.forget(tenant, id_, campaign=inside))
         held = [
             (x.session, x.holder)
             for x in await memory.journal.sessions(tenant)
             if x.holder
         ]
         found = any(gone.values())
-        players = {} if found else await _players(memory, tenant)
+        players = {x: y for each in heard.values() for x, y in each.items()}
         if as_json:
             open_ = [x for x, _ in held]
-            say_json({"player": player, "removed": gone, "open_sessions": open_})
+            say_json({"player": id_, "removed": gone, "open_sessions": open_})
             return 0 if found else 1
         console = wide_console()
         if not found:
@@ -170,10 +199,12 @@ async def _agreed(player: str) -> bool:
     return answer is not None and answer.casefold() in ("yes", "y")
 
 
-async def _players(memory: Memory, tenant: str) -> dict[str, str]:
-    """Return the ids of players who said something lately, with their names."""
-    found: dict[str, str] = {}
+async def _players(memory: Memory, tenant: str) -> dict[CampaignKey, dict[str, str]]:
+    """Return by campaign the ids of players who said something, with their names."""
+    found: dict[CampaignKey, dict[str, str]] = {}
     for campaign in await memory.campaigns(tenant):
-        lines = await memory.transcripts.recent(campaign, GAME_MASTER, limit=_RECENT)
-        found |= {x.line.player: x.line.speaker for x in lines if x.line.player}
+        lines = await memory.transcripts.recent(campaign, GAME_MASTER, limit=ALL)
+        found[campaign] = {
+            x.line.player: x.line.speaker for x in lines if x.line.player
+        }
     return found

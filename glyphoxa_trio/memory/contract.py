@@ -428,7 +428,12 @@ class Memory(Protocol):
         ...
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        *,
+        campaign: str | None = None,
+        again: bool = False,
     ) -> Forgotten:
         """Remove everything that a player has said, and all that was made of it.
 
@@ -442,6 +447,7 @@ class Memory(Protocol):
         Other processes learn of it by `forgotten`, for a day.
 
         Args:
+          campaign: only what is in this campaign; None means all of the tenant.
           again: another process has forgotten the player before, so that the others
             know.
         """

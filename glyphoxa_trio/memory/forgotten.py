@@ -16,9 +16,11 @@ from .entries import fit
 KEPT: Final = 86_400.0  # seconds
 
 
-def digest_of(tenant: str, player: str) -> str:
-    """Return the digest of a player's id."""
+def digest_of(tenant: str, player: str, campaign: str | None = None) -> str:
+    """Return the digest of a player's id, in one campaign or in all."""
     both = f"{len(tenant)} {fit(tenant)} {fit(player)}"
+    if campaign is not None:
+        both = f"{both} {len(player)} {fit(campaign)}"
     return blake2b(both.encode(), digest_size=16).hexdigest()
 
 
@@ -33,6 +35,6 @@ class ForgottenPlayer:
     tenant: str
     digest: str
 
-    def is_of(self, player: str) -> bool:
-        """Return True if it is the mark of this player."""
-        return digest_of(self.tenant, player) == self.digest
+    def is_of(self, player: str, campaign: str | None = None) -> bool:
+        """Return True if it is the mark of this player, in that campaign or in all."""
+        return digest_of(self.tenant, player, campaign) == self.digest

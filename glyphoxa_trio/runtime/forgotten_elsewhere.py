@@ -30,8 +30,8 @@ class ForgottenElsewhere:
     memory: Memory
     warn: Callable[[str], None]
     _seen: int = attrs.field(default=0, init=False)  # the last mark
-    # Of a tenant; in sessions that may have ended since.
-    _due: list[tuple[str, str]] = attrs.field(factory=list, init=False)
+    # Of a tenant, in a campaign or in all; in sessions that may have ended since.
+    _due: list[tuple[str, str, str | None]] = attrs.field(factory=list, init=False)
     _failed: bool = attrs.field(default=False, init=False)
 
     async def begin(self) -> None:
@@ -42,22 +42,28 @@ class ForgottenElsewhere:
     async def run(
         self,
         players: Callable[[str], Iterable[str]],
-        forget: Callable[[str, str], Awaitable[object]],
+        forget: Callable[[str, str, str | None], Awaitable[object]],
     ) -> None:
         """Look again and again, until cancelled.
 
         Args:
           players: returns the ids of the players of a tenant whose words open sessions
             have.
-          forget: ends the sessions with the words of a player of a tenant, and removes
-            what they have written since.
+          forget: ends the sessions with the words of a player of a tenant, in one
+            campaign or in all, and removes what they have written since.
         """
         while True:
             await trio.sleep(EVERY)
             try:
                 for mark in await self.memory.forgotten(after=self._seen):
-                    known = filter(mark.is_of, players(mark.tenant))
-                    self._due += ((mark.tenant, x) for x in known)
+                    known = await self.memory.campaigns(mark.tenant)
+                    places = None, *(x.campaign for x in known)
+                    self._due += (
+                        (mark.tenant, player, campaign)
+                        for player in players(mark.tenant)
+                        for campaign in places
+                        if mark.is_of(player, campaign)
+                    )
                     self._seen = mark.n
                 while self._due:
                     await forget(*self._due[0])

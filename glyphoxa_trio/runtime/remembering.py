@@ -104,11 +104,16 @@ class RuntimeMemory:
         return self.names.public(self.keeper.campaign_of(session))
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        campaign: str | None = None,
+        *,
+        again: bool = False,
     ) -> Forgotten:
         """Forget a player whose sessions have ended, as `Memory.forget` does."""
         await self.keeper.flush()
-        gone = await self.memory.forget(tenant, player, again=again)
+        gone = await self.memory.forget(tenant, player, campaign=campaign, again=again)
         self.names.changed_of(tenant)
         self.context.drop_prefetched(tenant)
         return gone

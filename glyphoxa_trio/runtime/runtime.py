@@ -61,6 +61,7 @@ from .grants import (
     unapproved,
 )
 from .hooks import Hooks
+from .kept_table import id_by_name
 from .loop_lag import OverloadEvent
 from .models import Models
 from .overload import Overload
@@ -329,10 +330,7 @@ class Runtime:
 
         It opens no session.
         """
-        key = SessionKey(session, tenant)
-        if self._cast.remembering is None:
-            return CampaignKey(self.config.memory.campaign or session, tenant)
-        return self._cast.remembering.keeper.campaign_of(key)
+        return self._cast.campaign_of(SessionKey(session, tenant))
 
     @property
     def memory_queue(self) -> tuple[int, int]:
@@ -359,23 +357,35 @@ class Runtime:
         if self._cast.remembering is not None:
             await self._cast.remembering.keeper.flush()
 
-    async def forget(self, player: str, *, tenant: str = "") -> Forgotten:
+    async def forget(
+        self, player: str, *, tenant: str = "", campaign: str | None = None
+    ) -> Forgotten:
         """Forget a player: all that they have said, and all that was made of it.
 
-        Sessions that still know their words end. Backups of memory are not covered.
+        Sessions that still know their words end, also those that are set aside. Backups
+        of memory are not covered.
 
         Args:
-          player: the stable id of the player, or the name of one without an id.
+          player: the stable id of the player; or the name of one without an id, in any
+            case of letters.
+          campaign: only what is in this campaign. A name may be another player's in
+            another campaign; None forgets all of them.
 
         Raises:
+          SnapshotRefused: what was set aside of a session cannot be read, so that it
+            may still have their words; nothing is removed from memory.
           MemoryUnavailable: memory cannot be changed now; the sessions have ended.
           RuntimeClosed: if the runtime has ended.
         """
         self._refuse_if_closed()
-        await self._cast.end_those_with(player, tenant)
-        if self._cast.remembering is None:
-            return Forgotten()
-        return await self._cast.remembering.forget(tenant, player)
+        remembering, gone = self._cast.remembering, Forgotten()
+        for id_ in dict.fromkeys((player, id_by_name(player))):
+            ended = await self._cast.end_those_with(id_, tenant, campaign)
+            if remembering is not None:
+                gone = await remembering.forget(tenant, id_, campaign)
+            if ended or gone != Forgotten():
+                break
+        return gone
 
     @contextmanager
     def words_kept(self, keeper: WordsKeeper) -> Generator[None]:

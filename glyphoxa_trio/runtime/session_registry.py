@@ -27,6 +27,7 @@ from glyphoxa_trio.actors import (
 )
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.scene import (
@@ -332,14 +333,39 @@ class SessionRegistry:
             return None
         return self.resting.taken(state, history=history)
 
-    async def end_those_with(self, player: str, tenant: str) -> None:
-        """End the open sessions of a tenant that have words of this player, and have
-        other keepers of words forget the player."""
-        for state in self.states.open:
-            if state.key.tenant == tenant and player in self._speakers(state):
+    async def end_those_with(
+        self, player: str, tenant: str, campaign: str | None = None
+    ) -> bool:
+        """End the sessions of a tenant, or of one campaign of it, that have words of
+        this player, and have other keepers of words forget the player.
+
+        Sessions that memory has set aside are left to memory.
+
+        Returns:
+          True if a session ended.
+        """
+        several = self.states.open
+        if not self.resting.durable:
+            several += self.states.set_aside
+        ended = False
+        for state in several:
+            if (
+                not state.ended
+                and state.key.tenant == tenant
+                and campaign in (None, self.campaign_of(state.key).campaign)
+                and player in await self._all_speakers(state)
+            ):
                 await self.end(state)
+                ended = True
         for keeper in self.words:
             keeper.forget(player, tenant)
+        return ended
+
+    def campaign_of(self, key: SessionKey) -> CampaignKey:
+        """Return the campaign whose memory a session has, or would have if it began."""
+        if self.remembering is None:
+            return CampaignKey(self.config.memory.campaign or key.id, key.tenant)
+        return self.remembering.keeper.campaign_of(key)
 
     def players(self, tenant: str) -> set[str]:
         """Return the ids of the players of a tenant whose words open sessions have, or
@@ -354,10 +380,22 @@ class SessionRegistry:
             return id_by_name(speaker)
         return self.remembering.keeper.player_of(session, speaker)
 
-    def _speakers(self, state: SessionState) -> set[str]:
+    async def _all_speakers(self, state: SessionState) -> set[str]:
+        """Return the ids of the players whose words a session has, open or set aside.
+
+        Raises:
+          SnapshotRefused: what was set aside of it cannot be read.
+        """
+        if not state.resting:
+            return self._speakers(state)
+        return self._speakers(state, await self.resting.snapshot(state))
+
+    def _speakers(
+        self, state: SessionState, kept: SessionSnapshot | None = None
+    ) -> set[str]:
         """Return the ids of the players whose words a session has."""
         names: set[str] = set()
-        for npc in self.resting.taken(state).npcs.values():
+        for npc in (kept or self.resting.taken(state)).npcs.values():
             names |= {line.speaker for line in npc.overheard}
             for exchange in npc.history:
                 names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}

@@ -341,9 +341,9 @@ class _Opening:
         context: HotContext,
         cast: SessionRegistry,
     ) -> None:
-        async def forget(tenant: str, player: str) -> None:
-            await cast.end_those_with(player, tenant)
-            await remembering.forget(tenant, player, again=True)
+        async def forget(tenant: str, player: str, campaign: str | None) -> None:
+            await cast.end_those_with(player, tenant, campaign)
+            await remembering.forget(tenant, player, campaign, again=True)
 
         background.start_soon(remembering.elsewhere.run, cast.players, forget)
         services, name = cast.services, self.source.current.memory.model

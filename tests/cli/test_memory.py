@@ -404,6 +404,38 @@ def test_a_player_is_forgotten_by_id_and_after_a_question(filled: Path) -> None:
         assert screen.ends() == 2
 
 
+async def hear_alex(place: str) -> None:
+    async with open_memory(place) as memory:
+        for name in ("north", "south"):
+            claim = await memory.journal.claim("", name, CampaignKey(name))
+            line = Line(text="A crown!", speaker="Alex", player="alex", reach=EVERYONE)
+            entry = Entry(kind=EntryKind.LINE, at=1.0, line=line)
+            await memory.journal.append(claim, [entry])
+            await memory.journal.release(claim)
+
+
+def test_a_name_in_several_campaigns_is_forgotten_in_the_one_that_is_named(
+    path: Path,
+) -> None:
+    place = str(path.parent / "kept.db")
+    trio.run(hear_alex, place)
+
+    def left() -> list[str]:
+        hits = said("memory", "search", place, "crown")["found"]
+        return sorted(x["campaign"] for x in hits)
+
+    ran = run("memory", "forget", place, "Alex", "--yes")
+    assert (ran.returncode, "north, south" in ran.stderr) == (2, True)
+    assert left() == ["north", "south"]
+    one = "memory", "forget", place, "ALEX", "--yes"
+    assert run(*one, "--campaign", "west").returncode == 2
+    assert run(*one, "--campaign", "north").returncode == 0
+    assert left() == ["south"]
+    trio.run(hear_alex, place)
+    assert run(*one, "--everywhere").returncode == 0
+    assert left() == []
+
+
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"", None])
 def test_a_file_that_is_no_memory_is_refused_and_stays(
     path: Path, content: bytes | None

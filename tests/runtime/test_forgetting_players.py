@@ -148,11 +148,16 @@ class Away(InMemory):
         return await super().forgotten(after=after)
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        *,
+        campaign: str | None = None,
+        again: bool = False,
     ) -> Forgotten:
         if not self.writes:
             raise MemoryUnavailable("the disk is gone")
-        return await super().forget(tenant, player, again=again)
+        return await super().forget(tenant, player, campaign=campaign, again=again)
 
 
 async def test_a_store_that_is_away_only_delays_it(autojump_clock: MockClock) -> None:
@@ -225,3 +230,32 @@ async def test_what_an_npc_was_told_to_remember_goes_with_who_spoke(
         assert (await runtime.forget("id:7")).facts == 1
         left = await memory.graph.facts(REACH, GAME_MASTER)
         assert [x.fact.text for x in left] == facts[1:]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_player_is_forgotten_by_name_in_one_campaign_or_in_all(
+    autojump_clock: MockClock, kept: bool
+) -> None:
+    memory = InMemory() if kept else None
+    llm, config = ScriptedLLM(quoting), silent(with_room(1))
+    async with open_runtime(config, llm=llm, memory=memory) as runtime:
+        # One has to be set aside before the next begins.
+        tables = [runtime.session(x, campaign=x) for x in ("north", "south")]
+        for one in tables:
+            await say(one, "I buried the crown", "Alex ")
+            await say(one, "an ale", "Eve")
+        await runtime.kept()
+
+        async def told(campaign: str) -> bool:
+            session = runtime.session(campaign, campaign=campaign)
+            await say(session, "so?", "Eve")
+            asked = str(llm.requests[-1].messages)
+            return "crown" in asked
+
+        assert await runtime.forget("Alex", campaign="west") == Forgotten()
+        assert (await told("north"), await told("south")) == (True, True)
+        await runtime.forget("ALEX", campaign="north")
+        assert (await told("north"), await told("south")) == (False, True)
+        await say(runtime.session("north", campaign="north"), "the crown", "alex")
+        await runtime.forget("Alex")
+        assert (await told("north"), await told("south")) == (False, False)

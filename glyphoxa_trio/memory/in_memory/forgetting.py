@@ -13,8 +13,11 @@ from .graph import InMemoryGraph
 from .rows import Rows, drop_chunks
 
 
-async def forget(rows: Rows, tenant: str, player: str) -> Forgotten:
-    """Remove everything that a player has said, and all that was made of it."""
+async def forget(
+    rows: Rows, tenant: str, player: str, campaign: str | None = None
+) -> Forgotten:
+    """Remove everything that a player has said, and all that was made of it, in one
+    campaign or in all."""
     if not player:
         return Forgotten()  # lines of NPCs have no player
     return await _forget(
@@ -25,6 +28,7 @@ async def forget(rows: Rows, tenant: str, player: str) -> Forgotten:
             and player in (line.player, *line.answers)
         ),
         player,
+        campaign,
     )
 
 
@@ -34,13 +38,20 @@ async def forget_before(rows: Rows, at: float) -> Forgotten:
 
 
 async def _forget(
-    rows: Rows, tenant: str | None, gone: Callable[[KeptEntry], bool], player: str
+    rows: Rows,
+    tenant: str | None,
+    gone: Callable[[KeptEntry], bool],
+    player: str,
+    campaign: str | None = None,
 ) -> Forgotten:
+    def within(key: CampaignKey) -> bool:
+        return tenant in (None, key.tenant) and campaign in (None, key.campaign)
+
     lines, snapshots, summaries = 0, 0, 0
     dropped: set[tuple[CampaignKey, str, int]] = set()
     evenings: set[tuple[CampaignKey, str]] = set()
     for row in rows.sessions.values():
-        if tenant not in (None, row.tenant):
+        if not within(row.campaign):
             continue
         mine = [x for x in row.entries if x.entry.line is not None and gone(x)]
         if not mine:
@@ -60,7 +71,7 @@ async def _forget(
     facts = [
         id_
         for id_, (owner, fact) in owned
-        if tenant in (None, owner.tenant)
+        if within(owner)
         and (
             (player and fact.provenance.player == player)
             or any((owner, *line) in dropped for line in fact.lines)
@@ -84,7 +95,7 @@ async def _forget(
         if (key in heard and _is_only_heard(rows, *key))
         or (
             player
-            and key[0].tenant == tenant
+            and within(key[0])
             and one.kind is EntityKind.PLAYER
             and one.id == player
         )

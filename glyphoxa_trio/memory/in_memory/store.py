@@ -61,14 +61,18 @@ class InMemory:
         return tuple(sorted(here, key=lambda x: (x.tenant, x.campaign)))
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        *,
+        campaign: str | None = None,
+        again: bool = False,
     ) -> Forgotten:
         if player and not again:
-            mark = ForgottenPlayer(
-                n=self.rows.ids(), tenant=tenant, digest=digest_of(tenant, player)
-            )
+            digest = digest_of(tenant, player, campaign)
+            mark = ForgottenPlayer(n=self.rows.ids(), tenant=tenant, digest=digest)
             self.rows.forgotten.append((self.holder.id, mark))
-        return await forget(self.rows, tenant, player)
+        return await forget(self.rows, tenant, player, campaign)
 
     async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
         return tuple(

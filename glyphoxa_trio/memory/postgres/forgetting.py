@@ -31,10 +31,15 @@ _TABLES: Final = (
     "source",
     "embedding",
 )
+_WITHIN: Final = (
+    "campaign.tenant = %(tenant)s"
+    " and (%(campaign)s::text is null or campaign.name = %(campaign)s)"
+)
 _OF_PLAYER: Final = (
-    "%(player)s = any(line.player || line.answers) and session.tenant = %(tenant)s",
-    "fact.player = %(player)s and campaign.tenant = %(tenant)s",
-    "slug = %(player)s and kind = 'player' and campaign.tenant = %(tenant)s",
+    f"""%(player)s = any(line.player || line.answers)
+        and line.campaign in (select id from campaign where {_WITHIN})""",
+    f"fact.player = %(player)s and {_WITHIN}",
+    f"slug = %(player)s and kind = 'player' and {_WITHIN}",
 )
 # Inferred entities that are nothing but a name, and that nothing else is about.
 _ONLY_HEARD: Final = """
@@ -51,9 +56,10 @@ _BEFORE: Final = "line.at < %(at)s", "false", "false"
 
 
 async def forget(
-    pool: PostgresPool, tenant: str, player: str, by: int | None = None
+    pool: PostgresPool, tenant: str, player: str, campaign: str | None, by: int | None
 ) -> Forgotten:
-    """Remove everything that a player has said, and all that was made of it.
+    """Remove everything that a player has said, and all that was made of it, in one
+    campaign or in all.
 
     ``by`` is the key of the holder of whom the others are to learn it; None tells
     nobody.
@@ -64,8 +70,12 @@ async def forget(
     """
     removed = Forgotten()
     if player:  # lines of NPCs have none
-        values = {"tenant": fit(tenant), "player": fit(player)}
-        marked = fit(tenant), digest_of(tenant, player), by
+        values = {
+            "tenant": fit(tenant),
+            "player": fit(player),
+            "campaign": None if campaign is None else fit(campaign),
+        }
+        marked = fit(tenant), digest_of(tenant, player, campaign), by
         removed = await pool.write(_remove, _OF_PLAYER, values, marked)
     await pool.maintain(_rewrite)
     return removed

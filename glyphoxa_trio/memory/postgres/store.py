@@ -49,10 +49,15 @@ class PostgresMemory:
         return await self.pool.read_one(_campaigns, tenant)
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        *,
+        campaign: str | None = None,
+        again: bool = False,
     ) -> Forgotten:
         by = None if again else key_of(self.holder)
-        return await forget(self.pool, tenant, player, by)
+        return await forget(self.pool, tenant, player, campaign, by)
 
     async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
         return await self.pool.read_one(forgotten, key_of(self.holder), after)

@@ -31,21 +31,22 @@ _PAUSE: Final = 0.05
 _GONE: Final = tuple(
     f"gone_{name}" for name in ("line", "session", "evening", "fact", "chunk", "entity")
 )
-_LINES_OF_PLAYER: Final = """
+_WITHIN: Final = "tenant = :tenant and (:campaign is null or campaign.name = :campaign)"
+_LINES_OF_PLAYER: Final = f"""
     insert into gone_line
-    select line.id from line join session on session.id = line.session
-    where tenant = :tenant and (player = :player or answers <> '' and exists (
+    select line.id from line join campaign on campaign.id = line.campaign
+    where {_WITHIN} and (player = :player or answers <> '' and exists (
         select 1 from json_each(answers) where value = :player))
 """
-_FACTS_OF_PLAYER: Final = """
+_FACTS_OF_PLAYER: Final = f"""
     insert into gone_fact
     select fact.id from fact join campaign on campaign.id = campaign
-    where player = :player and tenant = :tenant
+    where player = :player and {_WITHIN}
 """
-_ENTITY_OF_PLAYER: Final = """
+_ENTITY_OF_PLAYER: Final = f"""
     insert into gone_entity
     select entity.id from entity join campaign on campaign.id = campaign
-    where slug = :player and tenant = :tenant and kind = 'player'
+    where slug = :player and {_WITHIN} and kind = 'player'
 """
 # For each campaign and audience, the old lines are neighbours in an index.
 _LINES_BEFORE: Final = f"""
@@ -85,8 +86,11 @@ _WORDS: Final = (
 )
 
 
-async def forget(pool: SqlitePool, tenant: str, player: str, by: str = "") -> Forgotten:
-    """Remove everything that a player has said, and all that was made of it.
+async def forget(
+    pool: SqlitePool, tenant: str, player: str, campaign: str | None, by: str
+) -> Forgotten:
+    """Remove everything that a player has said, and all that was made of it, in one
+    campaign or in all.
 
     ``by`` is the id of the holder of whom the others are to learn it; "" tells nobody.
 
@@ -99,9 +103,14 @@ async def forget(pool: SqlitePool, tenant: str, player: str, by: str = "") -> Fo
     """
     removed = Forgotten()
     if player:  # lines of NPCs have none
-        values = {"tenant": plain(tenant), "player": plain(player)}
+        values = {
+            "tenant": plain(tenant),
+            "player": plain(player),
+            "campaign": None if campaign is None else plain(campaign),
+        }
         which = _LINES_OF_PLAYER, _FACTS_OF_PLAYER, _ENTITY_OF_PLAYER
-        marked = (plain(tenant), digest_of(tenant, player), by, time.time())
+        digest = digest_of(tenant, player, campaign)
+        marked = plain(tenant), digest, by, time.time()
         removed = await pool.write(_remove, which, values, marked if by else None)
     # Even if nothing was found: an earlier call may have been interrupted.
     await _scrub(pool)

@@ -62,10 +62,15 @@ class SqliteMemory:
         return await self._pool.read(_campaigns, tenant)
 
     async def forget(
-        self, tenant: str, player: str, *, again: bool = False
+        self,
+        tenant: str,
+        player: str,
+        *,
+        campaign: str | None = None,
+        again: bool = False,
     ) -> Forgotten:
         by = "" if again else self.holder.id
-        return await forget(self._pool, tenant, player, by)
+        return await forget(self._pool, tenant, player, campaign, by)
 
     async def forgotten(self, *, after: int) -> tuple[ForgottenPlayer, ...]:
         return await self._pool.read(forgotten, self.holder.id, after)

@@ -135,6 +135,35 @@ async def test_what_answers_a_player_is_forgotten_with_all_that_is_made_of_it(
         assert (await store.forget("", "p2")).lines == 1
 
 
+async def test_a_player_is_forgotten_in_one_campaign_alone(
+    open_store: OpenStore,
+) -> None:
+    there = CampaignKey("b'arrow 2")
+    async with open_store() as store:
+        for campaign in (BARROW, there):
+            claim = await claimed(store, f"at {campaign}", campaign)
+            entries = [said("a dragon", "alex"), turn("a dragon")]
+            await store.journal.append(claim, entries)
+            told = Provenance(basis=Basis.STATED, player="alex")
+            alex = Entity(id="alex", kind=EntityKind.PLAYER, name="Alex")
+            fact = Fact(text="He owes me.", provenance=told)
+            await store.graph.put(campaign, entities=[alex], facts=[fact])
+        assert await store.forget("", "alex", campaign="barr") == Forgotten()
+        one = Forgotten(lines=1, facts=1, entities=1, snapshots=1)
+        gone = await store.forget("", "alex", campaign=there.campaign)
+        assert attrs.evolve(gone, chunks=0) == one
+        assert (await lines(store), await lines(store, there)) == (["a dragon"], [])
+        assert await store.graph.facts(there, GAME_MASTER) == ()
+        assert len(await store.graph.facts(BARROW, GAME_MASTER)) == 1
+        async with open_store() as other:
+            *_, mark = await other.forgotten(after=0)
+            assert mark.is_of("alex", there.campaign)
+            assert not mark.is_of("alex")
+            assert not mark.is_of("alex", "barrow")
+        gone = await store.forget("", "alex")
+        assert attrs.evolve(gone, chunks=0) == one
+
+
 async def test_a_player_of_another_tenant_is_left_alone(open_store: OpenStore) -> None:
     async with open_store() as store:
         for campaign in (BARROW, ELSEWHERE):
