@@ -54,7 +54,7 @@ CONFIG = Config(
     overload=OverloadConfig(enabled=False),  # a turn that is refused costs little
     # Turns are kept, and models are told nothing from memory.
     memory=MemoryConfig(
-        recall=RecallConfig(identity=0, relationships=0, transcript=0, facts=0),
+        recall=RecallConfig(total=0),
         afterwards=False,
     ),
     builtin=BuiltinConfig(

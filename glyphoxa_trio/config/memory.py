@@ -56,12 +56,15 @@ class EmbeddingsConfig:
 @attrs.frozen(kw_only=True)
 class RecallConfig:
     """The parts of memory that are added to the prompt of each turn: so many tokens of
-    each, ready within ``timeout``. 0 leaves a part out."""
+    each and of all together, ready within ``timeout``. 0 leaves a part out. What comes
+    first has the tokens of ``total`` first."""
 
-    identity: int = attrs.field(default=200, validator=not_negative)
-    relationships: int = attrs.field(default=200, validator=not_negative)
-    transcript: int = attrs.field(default=400, validator=not_negative)
+    total: int = attrs.field(default=700, validator=not_negative)
+    identity: int = attrs.field(default=150, validator=not_negative)
+    relationships: int = attrs.field(default=100, validator=not_negative)
+    summaries: int = attrs.field(default=250, validator=not_negative)
     facts: int = attrs.field(default=400, validator=not_negative)
+    transcript: int = attrs.field(default=200, validator=not_negative)
     timeout: InMs = attrs.field(default=0.05, validator=above_zero)
 
 

@@ -390,6 +390,12 @@ class Conversation:
         told = [m.content for m in self.opening if m.role == "system"]
         return "\n\n".join(told)
 
+    def said(self) -> frozenset[str]:
+        """Return the texts of what was said: utterances, answers, overheard lines."""
+        overheard = (x.text for turn in self._past for x in turn.overheard)
+        told = (text for turn in self._past for text in (turn.text, turn.heard))
+        return frozenset((*told, *overheard, *(x.text for x in self.untold)))
+
     def lines(self) -> tuple[TranscriptLine, ...]:
         """Return what was said, without the tools, for a model that was not there."""
         opening = [

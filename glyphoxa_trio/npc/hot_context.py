@@ -13,7 +13,7 @@ fail.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from inspect import isawaitable
 from itertools import islice
@@ -38,7 +38,7 @@ class Moment:
 
     ``turn`` is 0 while the speaker still speaks: the text may be incomplete, and no
     turn may come of it. Lines that come after ``deadline``, by trio's clock, are left
-    out.
+    out. ``said`` returns the utterances and answers that the model sees anyway.
     """
 
     npc: str
@@ -48,6 +48,9 @@ class Moment:
     session: str = DEFAULT
     tenant: str = ""
     deadline: float = attrs.field(default=math.inf, eq=False)
+    said: Callable[[], Collection[str]] = attrs.field(
+        default=frozenset, eq=False, repr=False
+    )
 
 
 @attrs.frozen

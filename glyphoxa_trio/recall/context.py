@@ -5,9 +5,10 @@
     hot_context.add(recall.provide)
     services = Services(..., hearing=recall.prefetch)
 
-There are four parts, each with its own budget of tokens: who the NPC is, how it is
-related to the speaker and to those who are named, what was said on earlier evenings,
-and what is known of what is named or asked. They are fetched at once, within one short
+There are five parts, each with its own budget of tokens: who the NPC is, how it is
+related to the speaker and to those who are named, the summaries of earlier evenings,
+what is known of what is named or asked, and what was said last on earlier evenings
+that have no summary. They are fetched at once, within one short
 time limit. What is late is left out, and named in `Gathered.missed`; a store that fails
 fails no turn. Every query is made with the NPC's own eyes (`Viewer`).
 
@@ -170,9 +171,10 @@ class MemoryContext:
         wanted = Wanted(
             own=bool(config.identity or config.relationships),
             earlier=bool(config.transcript),
-            named=bool(config.relationships or config.facts),
+            named=bool(config.relationships or config.summaries or config.facts),
         )
-        return wanted if wanted.own or wanted.earlier or wanted.named else None
+        some = config.total and (wanted.own or wanted.earlier or wanted.named)
+        return wanted if some else None
 
     def _fetcher(
         self, moment: Moment, campaign: CampaignKey, ahead: _Ahead | None = None

@@ -27,10 +27,12 @@ from .names import NameIndex, NameMatch
 from .references import Reference, reference_in
 
 MOST_ENTITIES: Final = 4  # that were named last
-MOST_EVENINGS: Final = 20
+MOST_EVENINGS: Final = 60
 _MOST_LINES: Final = 12
 _MOST_FACTS: Final = 12
 _MOST_TEXT: Final = 800  # characters of an utterance that are searched for
+_MOST_BESIDE: Final = 2  # lines that were found, with what was said beside them
+_ANSWERED: Final = 120.0  # seconds within which a line is answered
 # Words of a question that say nothing of its subject.
 _NOT_TELLING: Final = COMMON | frozenset(
     " ".join((*PAST_KEYWORDS, "say said tell told know knew think happened")).split()
@@ -118,13 +120,19 @@ class Subject:
       entities: the ids of those named last, at most four, the last one first.
       speakers: the ids of the speaker's own entity, if it has one.
       reference: whether it refers to the past.
-      query: its telling words; "" if nothing is to be searched for.
+      query: its telling words; "" if it has none.
     """
 
     entities: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     reference: Reference = attrs.field(factory=Reference)
     query: str = ""
+
+    @property
+    def asked(self) -> bool:
+        """True if it names or asks for something. Otherwise only facts are looked for,
+        and only rare words count."""
+        return bool(self.entities) or self.reference.asks
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -165,11 +173,10 @@ class MemoryFetcher:
                     work = partial(self._identity, entity)
                     nursery.start_soon(self.pieces.fetch, entity_key(entity), work)
                 if query := subject.query:
-                    for key, find in (
-                        (facts_key(query), self._facts),
-                        (lines_key(query), self._lines),
-                    ):
-                        nursery.start_soon(self.pieces.fetch, key, partial(find, query))
+                    facts = partial(self._facts, query)
+                    nursery.start_soon(self.pieces.fetch, facts_key(query), facts)
+                    if subject.asked:  # among many lines this takes its time
+                        nursery.start_soon(self._search, query)
 
     def subject(self, text: str, speaker: str) -> Subject:
         """Return what an utterance is about.
@@ -190,15 +197,11 @@ class MemoryFetcher:
         speakers = self._called(speaker, names)
         known = {*speakers, *self._called(self.npc, names)}
         entities = [x for x in dict.fromkeys(found) if x not in known]
-        reference = reference_in(text)
-        query = ""
-        if entities or reference.asks:
-            query = _query_of(names.corrected(text, self.viewer) or text)
         return Subject(
             entities=tuple(entities[:MOST_ENTITIES]),
             speakers=speakers[:1],
-            reference=reference,
-            query=query,
+            reference=reference_in(text),
+            query=_query_of(names.corrected(text, self.viewer) or text),
         )
 
     def _called(self, name: str, names: NameIndex) -> tuple[str, ...]:
@@ -269,6 +272,44 @@ class MemoryFetcher:
             self.campaign, self.viewer, query, limit=2 * _MOST_LINES
         )
 
+    async def _search(self, query: str) -> None:
+        """Fetch the lines that a query finds, and what is beside the first of them."""
+        await self.pieces.fetch(lines_key(query), partial(self._lines, query))
+        try:
+            found: FoundLines = self.pieces.get(lines_key(query))
+        except Exception:  # border: they could not be had
+            return
+        async with trio.open_nursery() as nursery:
+            for line in found.lines[:_MOST_BESIDE]:
+                work = partial(self._beside, line)
+                nursery.start_soon(self.pieces.fetch, _beside_key(line), work)
+
+    def beside(self, found: FoundLine) -> tuple[FoundLine, ...]:
+        """Return a line with the one that it answers, or that answers it; alone if
+        these were not fetched."""
+        try:
+            near: tuple[FoundLine, ...] = self.pieces.get(_beside_key(found))
+        except Exception:  # border: the line alone is as good
+            return (found,)
+        return near
+
+    async def _beside(self, found: FoundLine) -> tuple[FoundLine, ...]:
+        line = found.line
+        near = await self.memory.transcripts.recent(
+            self.campaign,
+            self.viewer,
+            evening=line.evening,
+            before=found.at + _ANSWERED,
+            limit=_MOST_LINES,
+        )
+        places = [(x.session, x.n) for x in near]
+        if not line.evening or (found.session, found.n) not in places:
+            return (found,)
+        at = places.index((found.session, found.n))
+        asked = [x for x in near[:at][-1:] if x.line.speaker == line.to]
+        answered = [x for x in near[at + 1 : at + 2] if x.line.speaker == line.to]
+        return (*asked, found, *answered)
+
 
 def entity_key(entity: str) -> Hashable:
     """Return the key of an entity's identity."""
@@ -283,6 +324,10 @@ def facts_key(query: str) -> Hashable:
 def lines_key(query: str) -> Hashable:
     """Return the key of the lines that a query finds."""
     return "lines", query
+
+
+def _beside_key(line: FoundLine) -> Hashable:
+    return "beside", line.session, line.n
 
 
 def _query_of(text: str) -> str:

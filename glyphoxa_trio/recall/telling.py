@@ -1,4 +1,4 @@
-"""Tell a turn what was fetched for it: four parts, each within its budget. No I/O.
+"""Tell a turn what was fetched for it: five parts, each within its budget. No I/O.
 
 A part tells what is there. If a piece of it is late or could not be had, the part is
 named in `Gathered.missed` as well.
@@ -6,9 +6,8 @@ named in `Gathered.missed` as well.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from datetime import tzinfo
-from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -16,6 +15,7 @@ import attrs
 from glyphoxa_trio.config.memory import RecallConfig
 from glyphoxa_trio.memory.contract import FoundFact, FoundLine, FoundLines
 from glyphoxa_trio.memory.knowledge import Fact, Identity
+from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
 
 from .fetching import (
@@ -38,20 +38,27 @@ from .wording import (
     said_line,
     said_lines,
     self_lines,
+    summary_lines,
+    tokens_of,
 )
 
 IDENTITY: Final = "memory: identity"
 RELATIONSHIPS: Final = "memory: relationships"
+SUMMARIES: Final = "memory: summaries"
 TRANSCRIPT: Final = "memory: transcript"
 FACTS: Final = "memory: facts"
 
 # Lines of each part; a provider may give forty in all.
 _MOST_IDENTITY: Final = 8
 _MOST_RELATIONSHIPS: Final = 8
+_MOST_SUMMARIES: Final = 8
 _MOST_TRANSCRIPT: Final = 12
 _MOST_FACTS: Final = 12
 _MOST_FOUND: Final = 4  # lines that were said, in the part of facts
 _NO_ONE: Final = Subject()
+# Without a question, a fact that is found counts if its words are rare: one that is in
+# at most four facts, or several that are in more.
+_RARE: Final = 0.4
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -68,29 +75,41 @@ class Telling:
     _missed: list[tuple[str, str]] = attrs.field(factory=list, init=False)
     # What is told by now, so that it is told once.
     _facts: set[int] = attrs.field(factory=set, init=False)
+    _words: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    _evenings: set[str] = attrs.field(factory=set, init=False)
+    _left: int = attrs.field(default=0, init=False)  # tokens
     _said: set[tuple[str, int]] = attrs.field(factory=set, init=False)
 
     def gathered(self) -> Gathered:
         """Return the lines of all parts, in their order."""
         config, calendar = self.config, self._calendar()
+        self._left = config.total
         if config.identity:
             own = self._own()
-            sayings = iter(()) if own is None else self_lines(own, calendar)
-            self._tell(IDENTITY, fitting(sayings, config.identity, most=_MOST_IDENTITY))
+            sayings = self_lines(own, calendar) if own is not None else ()
+            self._tell(IDENTITY, sayings, config.identity, _MOST_IDENTITY)
         if config.relationships:
             related = self._relationships()
-            kept = fitting(related, config.relationships, most=_MOST_RELATIONSHIPS)
-            self._tell(RELATIONSHIPS, kept)
-        if config.transcript:
-            self._tell(TRANSCRIPT, self._transcript(calendar))
+            self._tell(
+                RELATIONSHIPS, related, config.relationships, _MOST_RELATIONSHIPS
+            )
+        if config.summaries:
+            told = self._summaries(calendar)
+            self._tell(SUMMARIES, told, config.summaries, _MOST_SUMMARIES)
         if config.facts:
-            known = fitting(self._known(calendar), config.facts, most=_MOST_FACTS)
-            self._tell(FACTS, known)
+            self._tell(FACTS, self._known(calendar), config.facts, _MOST_FACTS)
+        if config.transcript:
+            said = self._transcript(calendar)
+            self._tell(TRANSCRIPT, said, config.transcript, _MOST_TRANSCRIPT)
         return Gathered(tuple(self._lines), tuple(self._missed))
 
-    def _tell(self, part: str, sayings: list[Saying]) -> None:
-        self._facts |= {saying.fact for saying in sayings}
-        self._lines += map(str, sayings)
+    def _tell(
+        self, part: str, sayings: Iterable[Saying], tokens: int, most: int
+    ) -> None:
+        kept = fitting(sayings, min(tokens, self._left), most=most)
+        self._left -= tokens_of(kept)
+        self._facts |= {saying.fact for saying in kept}
+        self._lines += map(str, kept)
         if self._faults:
             self._missed.append((part, self._faults[0]))
             self._faults.clear()
@@ -155,18 +174,40 @@ class Telling:
                     told.add(key)
                     yield relationship_line(known, neighbour)
 
-    def _transcript(self, calendar: Calendar) -> list[Saying]:
-        """Return what was said last on earlier evenings."""
-        lines: tuple[FoundLine, ...] = self._piece(RECENT, ())
-        told = said_lines(
-            lines,
-            calendar,
-            self.moment.npc,
-            self.config.transcript,
-            most=_MOST_TRANSCRIPT,
-        )
-        self._said |= {(x.session, x.n) for x in lines[len(lines) - len(told) :]}
+    def _summaries(self, calendar: Calendar) -> list[Saying]:
+        """Return what is remembered of earlier evenings: of the last one all, of the
+        others what fits the words, and then what is newest."""
+        evenings = [x for x in calendar.evenings if x.summary]
+        tokens = min(self.config.summaries, self._left)
+        try:
+            query = self.fetcher.subject(self.moment.text, self.moment.speaker).query
+        except Exception:  # border: without the names, the newest are told
+            query = ""
+        told = summary_lines(evenings, calendar, query, tokens)
+        self._words = frozenset(word for x in told for word in words_of(x.text))
+        self._evenings = {x.id for x in evenings}
         return told
+
+    def _transcript(self, calendar: Calendar) -> list[Saying]:
+        """Return what was said last on earlier evenings that have no summary."""
+        lines: tuple[FoundLine, ...] = self._piece(RECENT, ())
+        untold = [
+            line
+            for line in self._unsaid(lines)
+            if line.line.evening not in self._evenings
+        ]
+        tokens = min(self.config.transcript, self._left)
+        return said_lines(
+            untold, calendar, self.moment.npc, tokens, most=_MOST_TRANSCRIPT
+        )
+
+    def _unsaid(self, lines: Iterable[FoundLine]) -> list[FoundLine]:
+        """Return the lines that neither the conversation has nor another part."""
+        lines = [x for x in lines if (x.session, x.n) not in self._said]
+        if not lines:
+            return []
+        said = self.moment.said()
+        return [line for line in lines if line.line.text not in said]
 
     def _known(self, calendar: Calendar) -> Iterator[Saying]:
         """Yield what is known of what is named or asked."""
@@ -175,12 +216,12 @@ class Telling:
         subject = self._subject()
         named = self._identities(subject.entities)
         speakers = self._identities(subject.speakers)
-        found: tuple[FoundFact, ...] = ()
+        found: list[FoundFact] = []
         lines: list[FoundLine] = []
         if subject.query:
-            found = self._piece(facts_key(subject.query), ())
-            lines = self._found_lines(subject.query)
-        facts = [one.fact for one in found]
+            found = self._piece(facts_key(subject.query), [])
+            lines = self._found_lines(subject.query) if subject.asked else []
+        facts = [x.fact for x in found if subject.asked or x.score >= _RARE]
         facts += [fact for known in (*named, *speakers) for fact in known.facts]
         for known in named:
             yield entity_line(known.entity)
@@ -194,21 +235,25 @@ class Telling:
     def _new(self, facts: list[Fact], calendar: Calendar) -> Iterator[Saying]:
         told = set(self._facts)
         for fact in facts:
-            if fact.id not in told:
+            if fact.id not in told and not self._words.issuperset(words_of(fact.text)):
                 told.add(fact.id)
                 yield fact_line(fact, calendar)
 
     def _found_lines(self, query: str) -> list[FoundLine]:
+        """Return what was said of it earlier: questions with their answers."""
         found: FoundLines = self._piece(lines_key(query), FoundLines())
         try:
             before = self.fetcher.before()
         except Exception as error:  # border: a store may fail in any way
             self._fault(error)
             return []
-        earlier = (
-            line
-            for line in found.lines
-            if (before is None or line.at < before)
-            and (line.session, line.n) not in self._said
-        )
-        return [*islice(earlier, _MOST_FOUND)]
+        told: list[FoundLine] = []
+        for line in found.lines:
+            if len(told) >= _MOST_FOUND:
+                break
+            near = self.fetcher.beside(line)
+            earlier = [x for x in near if before is None or x.at < before]
+            for one in self._unsaid(earlier):
+                self._said.add((one.session, one.n))
+                told.append(one)
+        return told

@@ -6,9 +6,12 @@ own quotation. A token counts as four characters.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -24,6 +27,7 @@ from glyphoxa_trio.memory.knowledge import (
     Provenance,
     Standing,
 )
+from glyphoxa_trio.memory.words import COMMON, words_of
 from glyphoxa_trio.npc.overheard import one_line
 
 _TOKEN: Final = 4  # characters
@@ -31,8 +35,9 @@ _LONGEST_TEXT: Final = 700  # characters of one quotation
 _LONGEST_NAME: Final = 100
 _LONGEST_VALUE: Final = 60
 _MOST_ATTRIBUTES: Final = 6
+_STEM: Final = 5  # letters
 _QUOTES: Final = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u00ab\u00bb', "'"))
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+")
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[\u3002\uff01\uff1f])|\s*\n\s*")
 _COUNTS: Final = (
     *("Two", "Three", "Four", "Five", "Six", "Seven"),
     *("Eight", "Nine", "Ten", "Eleven", "Twelve"),
@@ -86,6 +91,11 @@ def fitting(sayings: Iterable[Saying], tokens: int, *, most: int) -> list[Saying
         kept.append(saying)
         left -= len(str(saying)) + 1
     return kept
+
+
+def tokens_of(sayings: Iterable[Saying]) -> int:
+    """Return how many tokens these lines count for."""
+    return -(-sum(len(str(saying)) + 1 for saying in sayings) // _TOKEN)
 
 
 @attrs.frozen(kw_only=True)
@@ -178,6 +188,69 @@ def fact_line(fact: Fact, calendar: Calendar) -> Saying:
         before = "You suppose: " if supposed else "You know: "
         after = f" (since {date})" if date else ""
     return Saying(before, quoted(fact.text), after, fact.id)
+
+
+def summary_lines(
+    evenings: Sequence[Evening], calendar: Calendar, query: str, tokens: int
+) -> list[Saying]:
+    """Return what is told of earlier evenings, the newest first, within the tokens.
+
+    The last evening is told whole, if it takes no more than half of them. Then come
+    the sentences that have most of the query's words, rare ones first, and then the
+    other ones of the newest evenings.
+    """
+    sentences = [
+        (number, sentence, stems)
+        for number, evening in enumerate(evenings)
+        for sentence, stems in _sentences(evening.summary)
+    ]
+    asked = _stems(query)
+    common = Counter(stem for _, _, stems in sentences for stem in stems & asked)
+    last = bool(evenings) and 2 * len(evenings[0].summary) <= tokens * _TOKEN
+
+    def rank(at: int) -> tuple[bool, float]:
+        number, _, stems = sentences[at]
+        fits = sum(1 / (1 + math.log(common[stem])) for stem in stems & asked)
+        return not (last and number == 0), -fits
+
+    left = tokens * _TOKEN
+    kept: dict[int, set[int]] = {}
+    for at in sorted(range(len(sentences)), key=rank):
+        number, sentence, _ = sentences[at]
+        begin = 0 if number in kept else len(_remembered(evenings[number], calendar))
+        cost = begin + len(sentence) + len("… ")
+        if cost <= left:
+            left -= cost
+            kept.setdefault(number, set()).add(at)
+    return [
+        Saying(
+            _remembered(evenings[number], calendar),
+            quoted(
+                " ".join(
+                    sentences[at][1]
+                    if at - 1 in chosen or not at or sentences[at - 1][0] != number
+                    else f"… {sentences[at][1]}"
+                    for at in sorted(chosen)
+                )
+            ),
+        )
+        for number, chosen in sorted(kept.items())
+    ]
+
+
+def _remembered(evening: Evening, calendar: Calendar) -> str:
+    return f"{calendar.when(evening.id, evening.began)}, as you remember it: "
+
+
+@lru_cache(maxsize=4096)
+def _sentences(summary: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    # Each turn asks for those of all evenings.
+    return tuple((x, _stems(x)) for x in _SENTENCE.split(summary.strip()) if x)
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the beginnings of the words of a text, by which forms of one are alike."""
+    return frozenset(word[:_STEM] for word in words_of(text) if word not in COMMON)
 
 
 def said_line(line: FoundLine, calendar: Calendar, npc: str) -> Saying:

@@ -12,14 +12,16 @@ from trio.testing import MockClock
 from glyphoxa_trio.config.memory import RecallConfig
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.knowledge import Fact
-from glyphoxa_trio.memory.visibility import Reach, Viewer
+from glyphoxa_trio.memory.visibility import EVERYONE, Reach, Viewer
 
 from .support import KEY, NOW, evening, moment, open_recall, person, says
 
 
 def without(**parts: int) -> RecallConfig:
     """Only the named parts."""
-    none = {"identity": 0, "relationships": 0, "transcript": 0, "facts": 0}
+    none = dict.fromkeys(
+        ("identity", "relationships", "summaries", "transcript", "facts"), 0
+    )
     return RecallConfig(**(none | parts))
 
 
@@ -95,7 +97,70 @@ async def test_a_question_finds_facts_and_lines_without_a_name(
         assert await table.told("Tell me about the silver key") == [key, said]
         # What was said comes first if it was asked for.
         assert await table.told("What did I say about the silver key?") == [said, key]
-        assert await table.told("I take the silver key.") == []
+        # Of facts a rare word finds one without a question.
+        assert await table.told("I take the silver key.") == [key]
+        facts = [Fact(text=f"Cheer number {n} was loud.") for n in range(20)]
+        await table.memory.store.graph.put(KEY, facts=facts)
+        assert await table.told("Three cheers, loud ones!") == []
+
+
+async def test_the_answer_comes_with_its_question(autojump_clock: MockClock) -> None:
+    async with open_recall(without(facts=400)) as table:
+        await evening(
+            table.memory.store,
+            3,
+            says("Aria", "Rain again.", "Bartok"),
+            says("Aria", "Who broke the drowned bell?", "Bartok"),
+            says("Bartok", "It was Fenn, with a hammer.", "Aria"),
+            says("Bartok", "More ale?", "Aria"),
+        )
+        told = await table.told("What do you know of the drowned bell?")
+        assert [line.partition(": ")[2] for line in told] == [
+            "“Who broke the drowned bell?”",
+            "“It was Fenn, with a hammer.”",
+        ]
+
+
+async def test_what_the_conversation_has_is_not_told_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_recall(without(facts=400, transcript=200)) as table:
+        await evening(
+            table.memory.store,
+            3,
+            says("Aria", "Who broke the drowned bell?", "Bartok"),
+            says("Bartok", "It was Fenn, with a hammer.", "Aria"),
+        )
+        said = {"Who broke the drowned bell?"}
+        told = await table.told("Tell me of the drowned bell.", said=lambda: said)
+        assert [line.partition(": ")[2] for line in told] == [
+            "“It was Fenn, with a hammer.”",
+        ]
+
+
+async def test_summaries_come_instead_of_the_lines(autojump_clock: MockClock) -> None:
+    async with open_recall(without(summaries=60, transcript=200)) as table:
+        transcripts = table.memory.store.transcripts
+        for days, summary in (
+            (9, "Aria bought a boat. The boat is called Heron. Fenn paid."),
+            (5, "It rained all night. Nobody came."),
+            (2, "Aria asked for the mayor's seal."),
+        ):
+            one = await evening(table.memory.store, days, says("Aria", "Well.", "B"))
+            await transcripts.set_summary(KEY, one, summary, EVERYONE)
+        await evening(table.memory.store, 1, says("Aria", "No summary yet.", "B"))
+        told = await table.told("Who paid for my boat?")
+        assert [line.partition(", as you remember it: ")[::2] for line in told[:2]] == [
+            (
+                "Two evenings ago, on 18 November",
+                "\u201cAria asked for the mayor's seal.\u201d",
+            ),
+            (
+                "Four evenings ago, on 11 November",
+                "\u201cAria bought a boat. The boat is called Heron. Fenn paid.\u201d",
+            ),
+        ]
+        assert [line.partition(": ")[2] for line in told[2:]] == ["“No summary yet.”"]
 
 
 async def test_nothing_is_told_twice(autojump_clock: MockClock) -> None:

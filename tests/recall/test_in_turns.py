@@ -132,8 +132,8 @@ async def test_a_store_that_is_away_costs_an_answer_nothing(
         assert [part for part, _ in added.missed] == [
             "memory: identity",
             "memory: relationships",
-            "memory: transcript",
             "memory: facts",
+            "memory: transcript",
         ]
 
 

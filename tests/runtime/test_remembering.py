@@ -27,9 +27,7 @@ from glyphoxa_trio.testing.model_server import (
 from .test_models import config
 
 SUMMARY = json.dumps({"summary": "Aria greeted Bo.", "facts": []})
-QUIET = MemoryConfig(
-    recall=RecallConfig(identity=0, relationships=0, transcript=0, facts=0)
-)
+QUIET = MemoryConfig(recall=RecallConfig(total=0))
 
 
 @pytest.mark.border

@@ -36,7 +36,7 @@ from ..npc.support import ScriptedLLM
 from .test_snapshots import EVENING, RUN, evening, hear, play, take, tools, with_room
 
 NOTHING = MemoryConfig(
-    recall=RecallConfig(identity=0, relationships=0, transcript=0, facts=0),
+    recall=RecallConfig(total=0),
     afterwards=False,
 )
 

@@ -308,6 +308,7 @@ class TurnRunner:
             **self._memory.id.of(turn),
             speaker=exchange.speaker,
             text=exchange.text,
+            said=self._memory.conversation.said,
         )
         within = self.settings.turn.context
         return await self._services.context.gather(moment, within=within)
