@@ -35,7 +35,13 @@ from .bounds import MOST_PAGES, MOST_TOOLS
 from .condensing import Condenser, is_unusable
 from .malformed import MalformedAnswer, fault_of, repaired, usable
 from .metadata import REMEDY
+from .questions import QuestionRefused
 from .transport import ToolListing
+
+ELICIT: Final = "elicitation/create"
+
+Elicit = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Asks a person what a server wants to know; raises `QuestionRefused`."""
 
 _MOST_NAMED: Final = 20  # of the tools that are left out
 _SHOWN: Final = 64  # characters of a tool's name
@@ -61,11 +67,16 @@ class ListFilter:
     It wraps another dispatcher. Nothing is dropped until ``version`` is known. A long
     page is passed on in slices, each with a cursor to the next. Other results are
     repaired, and lose those of their parts that are malformed.
+
+    Args:
+      elicit: answers the server's questions to a person, which the SDK would refuse if
+        their form is odd. None if nobody can be asked.
     """
 
     _inner: Dispatcher[Any]
     _condenser: Condenser = attrs.field(factory=Condenser)
     server: str = ""
+    _elicit: Elicit | None = None
     version: str | None = attrs.field(default=None, init=False)
     # What the SDK puts into the ``_meta`` of each request of this session.
     stamp: Mapping[str, Any] = attrs.field(factory=dict, init=False)
@@ -80,6 +91,11 @@ class ListFilter:
     def speak(self, version: str | None) -> None:
         """Set the protocol version that was agreed on."""
         self.version = version
+
+    @property
+    def is_modern(self) -> bool:
+        """True if the server speaks a version of the newer protocol family."""
+        return self.version in MODERN_PROTOCOL_VERSIONS
 
     def forget(self) -> None:
         """Forget the warnings and slices of the last list: a new list begins."""
@@ -102,8 +118,18 @@ class ListFilter:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
+        async def answered(
+            context: Any, method: str, params: Mapping[str, Any] | None
+        ) -> dict[str, Any]:
+            if method != ELICIT or self._elicit is None:
+                return await on_request(context, method, params)
+            try:
+                return await self._elicit(params or {})
+            except QuestionRefused as no:
+                raise MCPError(types.INVALID_REQUEST, str(no)) from no
+
         await self._inner.run(
-            on_request, on_notify, on_notify_intercept, task_status=task_status
+            answered, on_notify, on_notify_intercept, task_status=task_status
         )
 
     async def notify(
@@ -120,6 +146,7 @@ class ListFilter:
         params: Mapping[str, Any] | None,
         opts: CallOptions | None = None,
     ) -> dict[str, Any]:
+        _announce_forms_only(params or {})
         cursor = (params or {}).get("cursor")
         if method == "tools/list":
             self.stamp = (params or {}).get("_meta") or {}
@@ -128,6 +155,8 @@ class ListFilter:
             return self._slice()
         result = await self._inner.send_raw_request(method, params, opts)
         result = repaired(method, params, result)
+        if self.is_modern:
+            result = {"resultType": "complete"} | result  # which is the default
         key = LISTS.get(method)
         if key is None:
             return self._usable(method, result)
@@ -234,11 +263,20 @@ class ListFilter:
         except ValidationError as error:
             fault = fault_of(error)
             return fault.removeprefix("tools.0.").replace("tools.0:", "it", 1)
-        if self.version in MODERN_PROTOCOL_VERSIONS:
+        if self.is_modern:
             for tool in result.tools:
                 if wrong := find_invalid_x_mcp_header(tool.input_schema):
                     return f"x-mcp-header: {wrong}"
         return None
+
+
+def _announce_forms_only(params: Mapping[str, Any]) -> None:
+    """Take back what the SDK says in a request: that a person opens addresses."""
+    meta = params.get("_meta") or {}
+    for found in (params, meta):
+        for key in ("capabilities", types.CLIENT_CAPABILITIES_META_KEY):
+            if isinstance(said := found.get(key), dict):
+                (said.get("elicitation") or {}).pop("url", None)
 
 
 def _no_names(tool: Any) -> str | None:

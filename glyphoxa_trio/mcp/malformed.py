@@ -26,6 +26,7 @@ from glyphoxa_trio.tools.repair import (
     repaired_greeting,
     repaired_page,
     repaired_prompt,
+    repaired_questions,
 )
 
 from .metadata import REMEDY
@@ -63,6 +64,8 @@ def repaired(
     method: str, params: Mapping[str, Any] | None, result: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the result of a request, with what is plainly meant put right."""
+    if is_input_required(result):
+        return repaired_questions(result)
     if method == "tools/call":
         return repaired_answer(result)
     if method == "resources/read":

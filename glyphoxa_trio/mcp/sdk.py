@@ -21,11 +21,11 @@ from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.methods import is_input_required
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 import trio
 
+from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.condense import COMPLAINT, unstructured
@@ -48,19 +48,18 @@ from .handshake import (
     offers_prompts,
     offers_resources,
 )
-from .listing import ListFilter, paginate
+from .listing import ELICIT, Elicit, ListFilter, paginate
 from .logs import hush_the_sdk
 from .malformed import MalformedAnswer, complained, fault_of, repaired, usable
 from .masking import Masked, Masking, masked
-from .metadata import REMEDY
+from .metadata import PREFIX, REMEDY
 from .process import LastLines
 from .questions import (
     LONGEST_QUESTION,
     Answers,
     QuestionRefused,
     TimedQuestions,
-    checked,
-    question_of,
+    asked,
 )
 from .starts import Start
 from .stdio import open_wire
@@ -68,8 +67,14 @@ from .tracing import calling
 from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
 from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
-# Seconds for a server to say if it has resources, and which prompts.
+# Seconds for a server to say if it has resources, and which prompts, while it is asked
+# for its tools.
 _LOOKING: Final = 2.0
+_FIRST: Final = 0.01  # seconds; the tools first, for servers that answer in order
+_MOST_INPUTS: Final = 10  # times that a request is sent, with answers to questions
+_AGAIN: Final = 0.25  # seconds
+_UNSUPPORTED: Final = "which is not supported"
+_NOBODY: Final = f"it asks for input, {_UNSUPPORTED}"
 _CUT: Final = 300  # characters of an error's text
 
 # The phrases of a server that has forgotten the session, with any code.
@@ -117,9 +122,11 @@ async def open_session(
     loss = SessionLost(clean=masking.text)
     condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
-    asking = None if answers is None else TimedQuestions(answers)
-    carried = spec
-    if answers is not None:  # a stream may be silent while a person thinks
+    asking, elicit, carried = None, None, spec
+    if answers is not None:
+        asking = TimedQuestions(answers)
+        elicit = partial(_elicit, spec.name, asking.ask)
+        # A stream may be silent while a person thinks.
         carried = attrs.evolve(spec, timeout=spec.timeout + LONGEST_QUESTION)
 
     session: SdkSession | None = None
@@ -141,13 +148,11 @@ async def open_session(
             ClientSession(
                 dispatcher=(
                     sieve := ListFilter(
-                        Masked(dispatcher, masking), condenser, spec.name
+                        Masked(dispatcher, masking), condenser, spec.name, elicit
                     )
                 ),
                 message_handler=on_message,
-                elicitation_callback=(
-                    None if asking is None else partial(_elicit, spec.name, asking.ask)
-                ),
+                elicitation_callback=None if elicit is None else _announce,
             ) as client,
             trio.open_nursery() as nursery,
         ):
@@ -176,6 +181,7 @@ async def open_session(
                     offers_prompts(client),
                     about,
                     asking,
+                    elicit,
                 )
                 yield session
             except Exception as error:
@@ -207,6 +213,7 @@ class SdkSession:
     _offers_prompts: bool
     _about: Mapping[str, Any]  # what the spans of its calls say of the server
     _asking: TimedQuestions | None  # None if no person can be asked
+    _elicit: Elicit | None
     # The names of the tools that we added to the list: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
     # Of the listed tools that declare an output schema. The SDK's own check has no
@@ -246,22 +253,38 @@ class SdkSession:
                 params=types.PaginatedRequestParams(cursor=cursor)
             )
 
+        found: dict[str, Any] = {}
+
+        async def look(name: str, ask: Callable[[], Awaitable[object]]) -> None:
+            found[name] = await ask()
+
         self._sieve.forget()
-        offered = await self._prompts()
-        listing = await self._tools(fetch)
-        return attrs.evolve(listing, prompts=offered)
+        self._ours = frozenset()
+        with lone_errors():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(look, "prompts", self._prompts)
+                nursery.start_soon(look, "resources", self._has_resources)
+                listing, none = await self._tools(fetch)
+        if found["resources"]:
+            more, notes = resources.missing_from(listing.tools)
+            self._ours = frozenset(tool["name"] for tool in more)
+            listing = ToolListing((*listing.tools, *more), (*listing.warnings, *notes))
+        if none and not self._ours:
+            listing = attrs.evolve(listing, warnings=("it offers no tools",))
+        return attrs.evolve(listing, prompts=found["prompts"])
 
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         """Return the prompts of the server; none if it does not list them in time."""
         if self._offers_prompts:
-            with trio.move_on_after(_LOOKING), suppress(GlyphoxaError, MCPError):
+            with trio.move_on_after(_LOOKING), suppress(Exception):  # foreign code
+                await trio.sleep(_FIRST)
                 return await prompts.listed(partial(self._look, {}))
         return ()
 
     async def _tools(
         self, fetch: Callable[[str | None], Awaitable[types.ListToolsResult]]
-    ) -> ToolListing:
-        """Return the tools, with those for resources.
+    ) -> tuple[ToolListing, bool]:
+        """Return the tools, and True if the server does not know of tools.
 
         Raises:
           ConnectionFailed: as `list_tools`.
@@ -270,10 +293,7 @@ class SdkSession:
             listing = await paginate(fetch)
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
-                listing = await self._with_resources(ToolListing(()))
-                if self._ours:
-                    return listing
-                return attrs.evolve(listing, warnings=("it offers no tools",))
+                return ToolListing(()), True
             if self.pid is None and error.code in _GONE:
                 # The second fault in a row, if a call broke off before: no brief fault.
                 forgotten = error.code == http.FORGOTTEN
@@ -290,24 +310,17 @@ class SdkSession:
             listing, warnings=(*self._sieve.warnings(), *listing.warnings)
         )
         notes = await self._take_outputs(listing)
-        listing = attrs.evolve(listing, warnings=(*listing.warnings, *notes))
-        return await self._with_resources(listing)
-
-    async def _with_resources(self, listing: ToolListing) -> ToolListing:
-        """Add the tools for resources, if the server has any."""
-        self._ours = frozenset()
-        if not self._offers_resources or not await self._has_resources():
-            return listing
-        more, notes = resources.missing_from(listing.tools)
-        self._ours = frozenset(tool["name"] for tool in more)
-        return ToolListing((*listing.tools, *more), (*listing.warnings, *notes))
+        return attrs.evolve(listing, warnings=(*listing.warnings, *notes)), False
 
     async def _has_resources(self) -> bool:
-        """Return False if the server says that it has no resources.
+        """Return False if the server offers no resources, or says that it has none.
 
         A server that does not answer in time, or with an error, may have some.
         """
+        if not self._offers_resources:
+            return False
         with trio.move_on_after(_LOOKING):
+            await trio.sleep(_FIRST)
             try:
                 return await resources.are_any(partial(self._look, {}))
             except (
@@ -349,7 +362,8 @@ class SdkSession:
         sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
-        if self._wire is None or name in self._ours:
+        may_ask = self._elicit is not None and self._sieve.is_modern
+        if self._wire is None or name in self._ours or may_ask:
             return None
 
         def answered(result: outcome.Maybe[dict[str, Any]]) -> None:
@@ -379,8 +393,8 @@ class SdkSession:
             answer = masked(self._masking.mask, result.value)
             version = self._sieve.version or ""
             answer = usable("tools/call", version, repaired("tools/call", None, answer))
-            if version in MODERN_PROTOCOL_VERSIONS:
-                _refuse_questions(answer)
+            if is_input_required(answer):
+                raise ToolError(_NOBODY)
             return outcome.Value(self._fitting(name, answer))
         except GlyphoxaError as wrong:
             return outcome.Error(wrong)
@@ -405,17 +419,47 @@ class SdkSession:
         """Send a request, and return its result."""
         if meta:
             params["_meta"] = dict(meta)
-        request = cast("types.CallToolRequest", _SdkRequest(method, params))
-        try:
-            answer: dict[str, Any] = await self._client.send_request(
-                request, _AS_IT_CAME
+        more: Mapping[str, Any] = {}
+        for _ in range(_MOST_INPUTS):
+            request = cast(
+                "types.CallToolRequest", _SdkRequest(method, {**params, **more})
             )
-        except MalformedAnswer as error:
-            raise AnswerUnusable(str(error)) from error
-        except ValidationError as error:
-            raise AnswerUnusable(self._fault(method, error)) from error
-        _refuse_questions(answer)
-        return answer
+            try:
+                answer: dict[str, Any] = await self._client.send_request(
+                    request, _AS_IT_CAME
+                )
+            except MalformedAnswer as error:
+                raise AnswerUnusable(str(error)) from error
+            except ValidationError as error:
+                raise AnswerUnusable(self._fault(method, error)) from error
+            if not is_input_required(answer):
+                return answer
+            more = await self._input(answer)
+        raise ToolError("it asks for more and more input")
+
+    async def _input(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the parameters with which a request is sent again to a server of the
+        newer family that has answered with questions.
+
+        A question that is not asked is cancelled, with the reason in its ``_meta``.
+        """
+        if self._elicit is None:
+            raise ToolError(_NOBODY)
+        given: dict[str, Any] = {}
+        for key, request in (answer.get("inputRequests") or {}).items():
+            if request["method"] != ELICIT:
+                raise ToolError(f"it asks for {request['method']}, {_UNSUPPORTED}")
+            try:
+                given[key] = await self._elicit(request.get("params") or {})
+            except QuestionRefused as no:
+                meta = {f"{PREFIX}reason": str(no)}
+                given[key] = {"action": "cancel", "_meta": meta}
+        if not given:  # it only wants to be asked again
+            await trio.sleep(_AGAIN)
+        more: dict[str, Any] = {"inputResponses": given} if given else {}
+        if (state := answer.get("requestState")) is not None:
+            more["requestState"] = state
+        return more
 
     def _fault(self, method: str, error: ValidationError) -> str:
         """Say what is wrong with the server's answer to a method."""
@@ -524,28 +568,28 @@ def _refusal(code: int, text: str) -> ToolError:
 
 
 async def _elicit(
-    server: str, answers: Answers, context: Any, params: types.ElicitRequestParams
-) -> types.ElicitResult | types.ErrorData:
+    server: str, answers: Answers, params: Mapping[str, Any]
+) -> dict[str, Any]:
     """Ask a person what a server wants to know, and return the answer for the server.
 
-    A question that is not asked is refused in words.
+    Raises:
+      QuestionRefused: if the question is not asked, or not answered.
     """
-    try:
-        if not isinstance(params, types.ElicitRequestFormParams):
-            raise QuestionRefused("a person is not sent to an address: ask in a form")
-        schema = dict(params.requested_schema)
-        answer = await answers(question_of(server, params.message, schema))
-        if answer is None:
-            return types.ElicitResult(action="decline")
-        return types.ElicitResult(action="accept", content=checked(schema, answer))
-    except QuestionRefused as no:
-        return types.ErrorData(code=types.INVALID_REQUEST, message=str(no))
+    question = asked(server, params)
+    answer = await answers(question)
+    if answer is None:
+        return {"action": "decline"}
+    return {"action": "accept", "content": question.checked(answer)}
 
 
-def _refuse_questions(answer: Mapping[str, Any]) -> None:
-    """Raise for a result that asks for input, as servers of the newer family may."""
-    if is_input_required(answer):
-        raise ToolError("it asks for input, which is not supported")
+async def _announce(
+    context: Any, params: types.ElicitRequestParams
+) -> types.ElicitResult | types.ErrorData:
+    """Stand for the answers to questions, which `ListFilter` passes to `_elicit`.
+
+    The SDK announces that a person can be asked if it has such a function.
+    """
+    return types.ErrorData(code=types.INVALID_REQUEST, message="nobody is asked")
 
 
 _CHANGES: Final = (

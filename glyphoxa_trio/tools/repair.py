@@ -205,6 +205,27 @@ def repaired_prompt(answer: dict[str, Any]) -> dict[str, Any]:
     return kept | {"messages": [_message(one) for one in messages]}
 
 
+def repaired_questions(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the questions with which a server answers a request, repaired."""
+    answer = {key: value for key, value in answer.items() if value is not None}
+    asked = _emptied(answer.get("inputRequests"))
+    if not isinstance(asked, dict):
+        return answer
+    return answer | {"inputRequests": {k: _question(x) for k, x in asked.items()}}
+
+
+def _question(request: Any) -> Any:
+    params = request.get("params") if isinstance(request, dict) else None
+    if not isinstance(params, dict) or request.get("method") != "elicitation/create":
+        return request
+    params = {key: value for key, value in params.items() if value is not None}
+    form = repaired_schema(_emptied(params.get("requestedSchema")))
+    if isinstance(form, dict | None) and params.get("mode", "form") == "form":
+        whole = {"type": "object", "properties": {}} | (form or {})
+        params = {"message": "", **params, "requestedSchema": whole}
+    return request | {"params": params}
+
+
 def _message(message: Any) -> Any:
     if isinstance(message, str):
         message = {"content": message}

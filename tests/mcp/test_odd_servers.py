@@ -549,7 +549,9 @@ async def test_a_server_that_does_not_say_what_it_has_to_read_costs_two_seconds(
     async def never(params: Any, server: OddServer) -> None:
         await trio.sleep_forever()
 
-    script = {**RESOURCES, LIST: {"tools": [tool()]}, "resources/list": never}
+    hello = greeting(tools={}, resources={}, prompts={})
+    script = {LIST: {"tools": [tool()]}, "initialize": hello}
+    script |= {"resources/list": never, "prompts/list": never}
     async with odd_table(monkeypatch, script) as table:
         assert table.tools == sorted(["ask", *BOTH])
         assert 2.0 <= trio.current_time() < 3.0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import trio
 from trio.testing import MockClock
@@ -17,15 +21,17 @@ from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import Caller, CallsOfTurn
 from glyphoxa_trio.mcp.questions import (
     Answer,
+    AnswerWrong,
     QuestionRefused,
     ServerQuestion,
+    asked,
     question_of,
 )
 from glyphoxa_trio.tools.definition import CallContext
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 
-from ..mcp.odd import OddServer, OddTable, odd_table, tool
+from ..mcp.odd import OddServer, OddTable, Wrong, odd_table, tool
 from ..mcp.support import SERVERS
 
 FORM = {
@@ -39,7 +45,7 @@ FORM = {
 LIST = {"tools/list": {"tools": [tool(), tool("other")]}}
 
 
-def asking(schema: Any = FORM, message: str = "Which colour?", **more: Any) -> Any:
+def asking(schema: Any = FORM, message: Any = "Which colour?", **more: Any) -> Any:
     """A call that asks, and says what it was answered."""
 
     async def call(params: Any, server: OddServer) -> dict[str, Any]:
@@ -203,7 +209,7 @@ async def test_a_call_past_the_executor_ends_a_second_after_its_limit(
         monkeypatch, beside(trio.sleep_forever), timeout=2.0, **RED_AFTER_20
     ) as table:
         host = table.runtime.host
-        hangs = host.snapshot.by_key["odd.other"].tool.handler
+        hangs: Any = host.snapshot.by_key["odd.other"].tool.handler
         async with trio.open_nursery() as nursery:
             if asks:
                 nursery.start_soon(called, table)
@@ -310,6 +316,193 @@ async def test_what_is_not_answered_is_refused_in_words(
     async with odd_table(monkeypatch, script, **person(answer, after=after)) as table:
         outcome = await called(table)
         assert said in outcome.message
+
+
+NAMED = {
+    "type": "object",
+    "properties": {
+        "size": {
+            "title": "Size",
+            "oneOf": [{"const": 1, "title": "Small"}, {"const": 12, "title": "Dozen"}],
+            "default": 12,
+        },
+        "old": {"enum": ["r", "b"], "enumNames": ["Red, dark", "Blue"]},
+        "many": {
+            "type": "array",
+            "items": {"anyOf": [{"const": "a", "title": "Ale"}, {"const": "b"}]},
+            "minItems": 1,
+        },
+        "maybe": {"anyOf": [{"type": "integer", "minimum": 2}, {"type": "null"}]},
+        "ref": {"$ref": "#/$defs/Kind"},
+        "loud": {"type": ["boolean", "null"], "default": False},
+        "mail": {"type": "string", "format": "email"},
+        "day": {"type": "string", "format": "date"},
+        "when": {"format": "date-time"},
+        "page": {"type": "string", "format": "uri"},
+        "short": {"type": "string", "maxLength": 3, "default": "far too long"},
+        "weight": {"type": "number", "exclusiveMaximum": 1},
+        "words": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["size", "old", "many", "short"],
+    "$defs": {"Kind": {"type": "string", "enum": ["Elf", "Orc"]}},
+}
+WRONG = "wrong"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "value"),
+    [
+        ("size", ["1", "small", "Small"], 1),
+        ("size", ["2", "12", "DOZEN", ""], 12),
+        ("size", ["3", "0", "-1", "Smal", "True"], WRONG),
+        ("old", ["r", "Red, dark", "1"], "r"),
+        ("old", ["", "green", "3"], WRONG),
+        ("many", ["a", "Ale", "ale, 1", "1 1"], ["a"]),
+        ("many", ["a,b", "Ale; b", "1 2", "1, 2"], ["a", "b"]),
+        ("many", ["", ",", "a, c"], WRONG),
+        ("maybe", [""], None),
+        ("maybe", ["2", "2.0", "+2"], 2),
+        ("maybe", ["1", "2.5", "two", "1e400", "nan", "2_0", "9" * 5000], WRONG),
+        ("ref", ["elf", "1"], "Elf"),
+        ("loud", ["yes", "TRUE", "on"], True),
+        ("loud", ["", "no", "n"], False),
+        ("loud", ["perhaps"], WRONG),
+        ("mail", ["a@b.example"], "a@b.example"),
+        ("mail", ["a", "a b@c.d", "@"], WRONG),
+        ("day", ["2024-02-29"], "2024-02-29"),
+        ("day", ["2023-02-29", "1.2.2023", "20240229"], WRONG),
+        ("when", ["2024-02-29T10:00:00Z"], "2024-02-29T10:00:00Z"),
+        ("when", ["2024-02-29", "2024-02-29T10:00:00", "2024-02-30T10:00:00Z"], WRONG),
+        ("page", ["https://a.example/b"], "https://a.example/b"),
+        ("page", ["a.example", "https://a b"], WRONG),
+        ("short", ["abc"], "abc"),
+        ("short", ["", "abcd"], WRONG),
+        ("weight", ["0.5", ".5"], 0.5),
+        ("weight", ["1", "0,5"], WRONG),
+        ("words", ["one, two"], ["one", "two"]),
+    ],
+)
+def test_a_field_is_read_by_title_number_or_value_and_checked_as_it_is_typed(
+    name: str, lines: list[str], value: Any
+) -> None:
+    question = question_of("odd", "Well?", NAMED)
+    (field,) = (x for x in question.fields if x.name == name)
+    for line in lines:
+        if value == WRONG:
+            with pytest.raises(AnswerWrong) as wrong:
+                field.read(line)
+            assert "$" not in str(wrong.value)
+        else:
+            read = field.read(line)
+            assert (read, type(read)) == (value, type(value)), line
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "said"),
+    [
+        ({"requestedSchema": {"type": "object", "properties": []}}, {}, "'accept'"),
+        ({"requestedSchema": []}, {}, "'accept'"),
+        ({"requestedSchema": None, "mode": None}, None, "'decline'"),
+        ({"requestedSchema": {"properties": {"a": []}}}, {"a": "x"}, "{'a': 'x'}"),
+        ({"requestedSchema": NAMED}, {"size": 5}, "size: 5 is not one of 1, 12"),
+        ({"requestedSchema": NAMED}, {"sice": 1}, "sice: there is no such field"),
+        ({"requestedSchema": "form"}, {}, "its form a JSON schema"),
+        ({"message": ["Well?"]}, {}, "its message must be a text"),
+        ({"message": None, "requestedSchema": None}, {}, "neither a message nor"),
+        ({"requestedSchema": {"properties": ["a"]}}, {}, "a schema for each field"),
+        ({"requestedSchema": {"type": "string"}}, {}, "a schema for each field"),
+        ({"requestedSchema": {"properties": {"a": {"anyOf": []}}}}, {}, "'accept'"),
+        ({"mode": "voice"}, {}, "ask in a form"),
+    ],
+)
+async def test_an_odd_form_is_understood_or_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    asked: Any,
+    answer: Any,
+    said: str,
+) -> None:
+    script = asking(**{"message": "Well?"} | asked)
+    async with odd_table(monkeypatch, script, **person(answer)) as table:
+        outcome = await called(table)
+        assert said in outcome.message
+        assert "ValidationError" not in outcome.message
+        (hello,) = table.server.asked("initialize")
+        assert hello["capabilities"]["elicitation"] == {"form": {}}
+
+
+KEYWORDS = (
+    *("type", "properties", "required", "enum", "enumNames", "oneOf", "anyOf"),
+    *("allOf", "const", "title", "items", "default", "format", "minimum"),
+    *("$ref", "$defs", "description"),
+)
+SCHEMAS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda x: (
+        st.lists(x, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(KEYWORDS) | st.text(max_size=3),
+            x | st.sampled_from(["string", "array", "integer", "object", "#/$defs/a"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(SCHEMAS, st.text(max_size=8))
+def test_any_form_is_a_question_or_refused(schema: Any, line: str) -> None:
+    form = {"properties": {"a": schema}, "$defs": {"a": schema}}
+    for each in (form, schema):
+        try:
+            question = asked("odd", {"message": "Well?", "requestedSchema": each})
+        except QuestionRefused:
+            continue
+        for field in question.fields:
+            with suppress(AnswerWrong):
+                value = field.read(line)
+                if value is not None:
+                    alone = attrs.evolve(question, fields=(field,))
+                    assert alone.checked({field.name: value}) == {field.name: value}
+
+
+@pytest.mark.parametrize("form", [NAMED["properties"], [], None])
+async def test_a_server_of_the_newer_family_asks_in_its_answer(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, form: Any
+) -> None:
+    async def call(params: Any, server: OddServer) -> Any:
+        if "inputResponses" in params:
+            said = f"{params['inputResponses']} {params['requestState']}"
+            return {"content": [{"type": "text", "text": said}]}
+        schema = {"type": "object", "properties": form} if form is not None else []
+        ask = {"message": "Well?", "requestedSchema": schema, "mode": None}
+        asks = {"q": {"method": "elicitation/create", "params": ask}}
+        more = {"inputRequests": asks, "requestState": "half"}
+        return {"resultType": "input_required", **more}
+
+    modern = "2026-07-28"
+    hello: dict[str, Any] = {
+        "supportedVersions": [modern],
+        "capabilities": {"tools": {}},
+    }
+    hello |= {"ttlMs": 0, "cacheScope": "private"}
+    hello |= {"serverInfo": {"name": "odd", "version": "1"}}
+    script = {
+        "initialize": Wrong("no such method", -32601),
+        "server/discover": hello,
+        "tools/list": {"tools": [tool()], "ttlMs": 0, "cacheScope": "private"},
+        "tools/call": call,
+    }
+    answers = person({"size": 1} if form else {}, after=20.0)
+    async with odd_table(monkeypatch, script, timeout=2.0, **answers) as table:
+        begun = trio.current_time()
+        outcome = await called(table)
+        assert outcome.status is Status.OK, outcome
+        assert "'action': 'accept'" in outcome.message
+        assert outcome.message.endswith("half")
+        assert trio.current_time() - begun == pytest.approx(20.0)
+        said, again = table.server.asked("tools/call")
+        assert said["arguments"] == again["arguments"]
 
 
 @pytest.mark.parametrize(
