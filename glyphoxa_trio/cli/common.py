@@ -131,3 +131,18 @@ def _leave_now() -> None:
 
     kill_all()
     os._exit(INTERRUPTED)
+
+
+def keep_existing(path: Path | None, force: bool, *, source: str = "") -> None:
+    """Refuse to write over a file, unless the user says so; never over the source.
+
+    Raises:
+      GlyphoxaError: there is one of that name.
+    """
+    if path and source and os.path.realpath(path) == os.path.realpath(source):
+        raise GlyphoxaError(f"{path}: it is the memory itself: name another file")
+    if path is not None and not force and os.path.lexists(path):
+        raise GlyphoxaError(
+            f"{path}: it exists, and was left as it is: name another file, or write"
+            " over it with --force"
+        )

@@ -37,6 +37,9 @@ Campaign = Annotated[
     str | None,
     typer.Option("--campaign", help="Of this campaign only.", show_default=False),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over a file that is there.")
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -296,15 +299,19 @@ def export_campaign(
     campaign: Campaign = None,
     tenant: Tenant = None,
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """Write everything of a campaign as JSON, one entry a line, for `memory import`.
 
     Lines, evenings with their summaries, entities, relationships, facts. It has secrets
-    and the words of players. Exit status: 0 written, 2 there is no such campaign.
+    and the words of players. Exit status: 0 written, 2 there is no such campaign, or a
+    file of that name.
     """
     from .memory_export import export as run
 
-    raise typer.Exit(run(where, campaign=campaign, tenant=tenant, output=output))
+    raise typer.Exit(
+        run(where, campaign=campaign, tenant=tenant, output=output, force=force)
+    )
 
 
 @memory_app.command(name="backup")
@@ -314,6 +321,7 @@ def back_up_memory(
         Path,
         typer.Argument(metavar="FILE", help="The copy.", show_default=False),
     ],
+    force: Force = False,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object: place, backup, bytes.")
     ] = False,
@@ -324,7 +332,7 @@ def back_up_memory(
     """
     from .memory_export import backup as run
 
-    raise typer.Exit(run(where, to, as_json=json))
+    raise typer.Exit(run(where, to, force=force, as_json=json))
 
 
 @memory_app.command(name="forget")

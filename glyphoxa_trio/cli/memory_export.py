@@ -25,6 +25,7 @@ from glyphoxa_trio.runtime.kept_table import id_by_name
 from glyphoxa_trio.tools.naming import nearest
 
 from .choosing import somebody_is_there
+from .common import keep_existing
 from .console import say, say_json, wide_console
 from .memory_store import campaigns_of, one_campaign, with_memory
 from .terminal import InputLines
@@ -36,10 +37,12 @@ def export(
     campaign: str | None,
     tenant: str | None,
     output: Path | None,
+    force: bool,
 ) -> int:
     """Write everything of a campaign as JSON, to a file or the output."""
 
     async def main(memory: Memory, config: Config) -> int:
+        keep_existing(output, force)
         key = await one_campaign(memory, config, campaign, tenant)
         found = await archived(memory, key)
         await write_json(found.as_json(), output)
@@ -97,10 +100,11 @@ def _write(path: Path, text: str) -> None:
         raise
 
 
-def backup(where: str, to: Path, *, as_json: bool) -> int:
+def backup(where: str, to: Path, *, force: bool, as_json: bool) -> int:
     """Write a copy of a memory file, while others use it."""
 
     async def main(memory: Memory, _: Config) -> int:
+        keep_existing(to, force, source=memory.place)
         await memory.backup(to)
         size = (await trio.Path(to).stat()).st_size
         if as_json:

@@ -201,6 +201,9 @@ def replay(
             show_default=False,
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a file that is there.")
+    ] = False,
     json: Annotated[
         bool,
         typer.Option(
@@ -225,6 +228,7 @@ def replay(
             config=config,
             settings=settings or (),
             events=events,
+            force=force,
             in_json=json,
         )
     )

@@ -22,7 +22,7 @@ from glyphoxa_trio.observability.recording.format import (
 from glyphoxa_trio.simulation.replay.again import Replayed, replay
 from glyphoxa_trio.units import in_ms, milliseconds
 
-from .common import complain
+from .common import complain, keep_existing
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
@@ -46,10 +46,12 @@ def run_replay(
     config: Path | None,
     settings: Sequence[str],
     events: Path | None,
+    force: bool,
     in_json: bool,
 ) -> int:
     """0 if it came to the same events, 1 if not, 2 for what cannot be replayed."""
     try:
+        keep_existing(events, force)
         recorded = read_recording(path)
         chosen = _config(recorded, config, settings)
         replayed = replay(recorded, chosen)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .application import Commands
-from .memory import Output, Tenant, Where
+from .memory import Force, Output, Tenant, Where
 
 sessions_app = Commands(
     name="sessions",
@@ -78,14 +78,15 @@ def export_kept(
     session: SessionId,
     tenant: Tenant = None,
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """Write the evenings and lines of a session as JSON, for `memory import`.
 
-    Exit status: 0 written, 2 there is no such session.
+    Exit status: 0 written, 2 there is no such session, or a file of that name.
     """
     from .sessions_kept import export as run
 
-    raise typer.Exit(run(where, session, tenant=tenant, output=output))
+    raise typer.Exit(run(where, session, tenant=tenant, output=output, force=force))
 
 
 @sessions_app.command(name="end")

@@ -17,6 +17,7 @@ from glyphoxa_trio.memory.errors import HeldElsewhere
 from glyphoxa_trio.memory.importing.archiving import ALL, archived
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 
+from .common import keep_existing
 from .console import say, say_json, wide_console
 from .grids import GOOD, Cell, Column, Grid
 from .grids import show as show_grid
@@ -139,10 +140,13 @@ def show(
     return with_memory(where, main)
 
 
-def export(where: str, session: str, *, tenant: str | None, output: Path | None) -> int:
+def export(
+    where: str, session: str, *, tenant: str | None, output: Path | None, force: bool
+) -> int:
     """Write a session's evenings and lines as JSON, which `memory import` takes."""
 
     async def main(memory: Memory, _: Config) -> int:
+        keep_existing(output, force)
         row = await session_of(memory, session, tenant)
         found = await archived(memory, _campaign(row), session=row.session)
         await write_json(found.as_json(), output)

@@ -52,7 +52,12 @@ TEACHES = {
     ("memory", "import"): ["Foundry", "Roll20", "--dry-run", "or none", "--public"],
     ("memory", "export"): ["-o", "secrets", "memory import"],
     ("memory", "backup"): ["in use", "pg_dump"],
-    ("memory", "forget"): ["id, not the name", "Backups", "--yes", "Exit status: 0"],
+    ("memory", "forget"): [
+        "or the name of one who has none",
+        "Backups",
+        "--yes",
+        "Exit status: 0",
+    ],
     ("sessions",): ["list", "show", "export", "end"],
     ("sessions", "list"): ["open"],
     ("sessions", "show"): ["--lines", "evenings"],

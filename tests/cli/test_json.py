@@ -120,7 +120,7 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
         {
             *("campaign", "tenant", "dry_run", "entities", "entities_new"),
             *("entities_changed", "relationships", "facts", "facts_new"),
-            *("facts_removed", "skipped", "removed"),
+            *("facts_removed", "skipped", "removed", "notes"),
         },
     ),
     "memory backup": (["PATH", "COPY"], {"place", "backup", "bytes"}),

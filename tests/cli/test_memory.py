@@ -382,6 +382,36 @@ def test_a_backup_is_a_memory(filled: Path) -> None:
     assert said("memory", "show", copy)["campaigns"][0]["lines"] == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("memory", "backup", "PATH", "FILE"),
+        ("memory", "export", "PATH", "-o", "FILE"),
+        ("sessions", "export", "PATH", "table", "-o", "FILE"),
+    ],
+)
+def test_what_writes_leaves_a_file_that_is_there_unless_forced(
+    filled: Path, words: tuple[str, ...]
+) -> None:
+    there = filled.parent / "swap.yaml"
+    there.write_text("mine")
+    dangling = filled.parent / "link"
+    dangling.symlink_to("nowhere")
+    for file in (there, dangling):
+        command = [{"PATH": filled, "FILE": file}.get(x, x) for x in words]
+        ran = run(*command)
+        assert (ran.returncode, "--force" in ran.stderr) == (2, True)
+        assert (there.read_text(), dangling.is_symlink()) == ("mine", True)
+    command = [{"PATH": filled, "FILE": there}.get(x, x) for x in words]
+    assert run(*command, "--force").returncode == 0
+    assert there.read_bytes()[:4] != b"mine"
+
+
+def test_a_backup_never_replaces_the_memory_itself(filled: Path) -> None:
+    ran = run("memory", "backup", filled, filled.parent / "kept.db", "--force")
+    assert (ran.returncode, "the memory itself" in ran.stderr) == (2, True)
+
+
 @pytest.mark.border
 def test_a_player_is_forgotten_by_id_and_after_a_question(filled: Path) -> None:
     ran = run("memory", "forget", filled, "p1")
