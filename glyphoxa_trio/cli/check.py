@@ -81,7 +81,7 @@ def check(
             for each in unready:
                 report.add("problem" if production else "warning", str(each))
             if servers:  # without them, each NPC would seem to lack tools
-                for text in advice:
+                for text in (x for x in advice if x not in map(str, problems)):
                     report.add("warning", text)
                 _reach(report, runtime)
             ready = [row for row in runtime.servers() if row.state == "ready"]

@@ -10,6 +10,7 @@ import attrs
 
 from glyphoxa_trio.config import Config, ConfigError, LeftOut, NpcConfig, ServerSpec
 from glyphoxa_trio.host import CatalogueEntry, Snapshot
+from glyphoxa_trio.mcp import ServerPrompt
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Grant, TrustMode
 from glyphoxa_trio.tools.naming import (
@@ -95,7 +96,24 @@ class HiddenToolProblem:
         return f"{self.pattern} is hidden for now: {self.text} @ {place}"
 
 
-Problem = GrantProblem | NameProblem | HiddenToolProblem
+@attrs.frozen
+class PromptGrantProblem:
+    """A granted name or pattern that means no prompt of a server.
+
+    It is an ``error`` if no server can still bring such a prompt.
+    """
+
+    npc: str
+    pattern: str
+    text: str
+    error: bool
+    section: str = "npcs"
+
+    def __str__(self) -> str:
+        return f"{self.text} @ {self.section}[{self.npc}].prompts"
+
+
+Problem = GrantProblem | NameProblem | HiddenToolProblem | PromptGrantProblem
 
 
 def section_of(npc: NpcConfig) -> str:
@@ -258,6 +276,46 @@ def check_grants(
                 GrantProblem(npc.name, pattern, text, certain, section_of(npc))
             )
     return problems
+
+
+def check_prompt_grants(
+    config: Config, prompts: Collection[ServerPrompt], *, absent: Sequence[ServerSpec]
+) -> list[PromptGrantProblem]:
+    """Return a problem for each granted name or pattern that no prompt matches.
+
+    Args:
+      prompts: those that servers offer.
+      absent: servers that are configured and not ready (yet): they may still bring it.
+    """
+    problems: list[PromptGrantProblem] = []
+    keys, servers = [x.key for x in prompts], [x.name for x in config.mcp.servers]
+    for npc in config.npcs:
+        for pattern in npc.prompts:
+            if any(covers_prompt(pattern, x) for x in prompts):
+                continue
+            server = pattern.partition(".")[0]
+            waiting = [x.name for x in absent if fnmatchcase(x.name, server)]
+            near = nearest(pattern, keys) or nearest(pattern, servers)
+            text = f"{pattern!r} matches no prompt of a server"
+            if waiting:
+                text = f"{pattern!r} waits for the server {waiting[0]!r}"
+            elif near and not is_glob(pattern):
+                text += f", did you mean {' or '.join(near)}?"
+            for left in () if waiting else config.mcp.left_out:
+                if _asks_for(pattern, left, config.mcp.naming) is not None:
+                    text = _without(left, pattern, text)
+                    break
+            certain = not (waiting or is_glob(pattern))
+            problems.append(
+                PromptGrantProblem(npc.name, pattern, text, certain, section_of(npc))
+            )
+    return problems
+
+
+def covers_prompt(pattern: str, prompt: ServerPrompt) -> bool:
+    """Return whether a grant means a prompt: by its key, its server's name, or a
+    glob."""
+    return pattern == prompt.server or fnmatchcase(prompt.key, pattern)
 
 
 def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> str:

@@ -7,7 +7,6 @@ and its arguments completed, only if it is granted to the NPC that it is for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Final
 
 from glyphoxa_trio.config import NpcConfig
@@ -22,6 +21,8 @@ from glyphoxa_trio.mcp.prompts import (
 )
 from glyphoxa_trio.tools.naming import nearest
 
+from .grants import covers_prompt
+
 LONGEST: Final = 10_000  # characters of an argument
 
 
@@ -35,11 +36,8 @@ def offered(servers: Iterable[ServerStatus]) -> tuple[ServerPrompt, ...]:
 
 
 def is_granted(npc: NpcConfig, prompt: ServerPrompt) -> bool:
-    """Return whether the NPC's ``prompts`` grant a prompt: by its key, its server's
-    name, or a glob."""
-    return any(
-        name == prompt.server or fnmatchcase(prompt.key, name) for name in npc.prompts
-    )
+    """Return whether the NPC's ``prompts`` grant a prompt."""
+    return any(covers_prompt(name, prompt) for name in npc.prompts)
 
 
 def found(npc: NpcConfig, servers: Iterable[ServerStatus], name: str) -> ServerPrompt:

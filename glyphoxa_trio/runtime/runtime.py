@@ -54,9 +54,11 @@ from .given import tools_given
 from .grants import (
     NameProblem,
     Problem,
+    PromptGrantProblem,
     Unapproved,
     approved_by,
     check_grants,
+    check_prompt_grants,
     shadowed_groups,
     unapproved,
 )
@@ -588,17 +590,18 @@ class Runtime:
         return await self._fleet.wait_ready(within, known=known)
 
     def problems(self) -> list[Problem]:
-        """Return the granted names that no tool matches, the name collisions, and the
-        tools that NPCs are not shown for now, as of now.
+        """Return the granted names that no tool or prompt matches, the name collisions,
+        and the tools that NPCs are not shown for now, as of now.
 
         A collision leaves out tools of servers that would share one exposed name. A
         tool that is hidden says why, and when it is tried again.
         """
         snapshot = self.host.snapshot
         listed = {x.definition.group for x in snapshot.offered}
+        rows = self.servers()
         there = {
             row.name
-            for row in self.servers()
+            for row in rows
             # A ready server without listed tools: they were left out, with a warning.
             if row.state is ServerState.READY and (row.name in listed or not row.tools)
         }
@@ -609,8 +612,17 @@ class Runtime:
                 for x in snapshot.collisions
             ),
             *check_grants(self.config, snapshot, absent=absent),
+            *self._prompt_problems(rows),
             *hidden_tools(self.npcs, self.usability()),
         ]
+
+    def _prompt_problems(
+        self, rows: Iterable[ServerStatus]
+    ) -> list[PromptGrantProblem]:
+        ready = {row.name for row in rows if row.state is ServerState.READY}
+        absent = [x for x in self.config.mcp.servers if x.name not in ready]
+        offered = prompts.offered(rows)
+        return check_prompt_grants(self.config, offered, absent=absent)
 
     def unapproved(self) -> list[Unapproved]:
         """Return the tools that NPCs are granted but that are not approved now."""
@@ -658,11 +670,16 @@ class Runtime:
 
     def advice(self) -> tuple[str, ...]:
         """Return a line for each NPC that cannot use any of its tools, or can never use
-        some.
+        some, and for each grant of a prompt that no server offers.
 
         Each line has the remedy. `warnings` has the lines reported since the start.
         """
-        return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
+        problems = self.problems()
+        of_prompts = [x for x in problems if isinstance(x, PromptGrantProblem)]
+        return (
+            *warnings_of(self.npcs, self.usability(), problems),
+            *(() if self._rehearsed else map(str, of_prompts)),
+        )
 
     def unready(self) -> tuple[Unready, ...]:
         """Return what makes this configuration unfit for production.

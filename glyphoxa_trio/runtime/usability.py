@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.remedies import Places
 from glyphoxa_trio.tools.usability import Usability, Use, judge
 
-from .grants import HiddenToolProblem, Problem, grant_of, section_of
+from .grants import GrantProblem, HiddenToolProblem, Problem, grant_of, section_of
 
 # A warning names at most so many tools, and counts the rest.
 _NAMED: Final = 3
@@ -102,7 +102,7 @@ def warnings_of(
         missing = [
             problem.text
             for problem in problems
-            if problem.npc == npc.name and not isinstance(problem, HiddenToolProblem)
+            if problem.npc == npc.name and isinstance(problem, GrantProblem)
         ]
         if len(idle) == len(own) and (told := [*idle, *missing]):
             yield f"{npc.name} can use none of the tools it is granted: {_first(told)}"

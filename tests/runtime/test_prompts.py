@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -34,6 +35,7 @@ RECAP = {
 }
 SECRETS = {"name": "secrets", "arguments": []}
 LISTED = {"prompts/list": {"prompts": [RECAP, SECRETS]}}
+NONE = "matches no prompt of a server"
 STORY = str(SERVERS / "storyteller.py")
 
 
@@ -83,6 +85,61 @@ async def test_a_prompt_is_filled_in_by_key_or_by_name(
             "name": "recap",
             "arguments": {"hero": "Ann"},
         }
+
+
+@pytest.mark.parametrize(
+    ("grant", "said", "certain"),
+    [
+        ("odd.recpa", f"{NONE}, did you mean odd.recap or odd.secrets?", True),
+        ("recap", f"{NONE}, did you mean odd.recap?", True),
+        ("od", f"{NONE}, did you mean odd?", True),
+        ("od.*", NONE, False),
+        ("odd.x*", NONE, False),
+        ("late.recap", "waits for the server 'late'", False),
+        ("late", "waits for the server 'late'", False),
+    ],
+)
+async def test_a_grant_that_no_prompt_matches_is_reported_at_start_and_by_problems(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    grant: str,
+    said: str,
+    certain: bool,
+) -> None:
+    npcs = (npc("Mara", "odd.recap", grant), npc("Eve", "o*"))
+    async with odd_table(monkeypatch, SCRIPT, npcs=npcs) as table:
+        if grant.startswith("late"):
+            spec = ServerSpec(name="late", command=("odd",))
+            config = table.runtime.config
+            mcp = attrs.evolve(config.mcp, servers=(*config.mcp.servers, spec))
+            table.server.script["initialize"] = never
+            await table.runtime.reload(attrs.evolve(config, mcp=mcp))
+        (problem,) = table.runtime.problems()
+        where = f"{grant!r} {said} @ npcs[Mara].prompts"
+        assert (str(problem), problem.error) == (where, certain)
+        await trio.sleep(1)
+        if grant.startswith("late"):
+            await trio.sleep(300)  # until the server had its time to start
+        assert any(grant in x and "[Mara].prompts" in x for x in table.warnings)
+
+
+@pytest.mark.border
+def test_check_names_a_grant_that_no_prompt_matches(tmp_path: Path) -> None:
+    config = tmp_path / "inn.yaml"
+    mara = {"name": "Mara", "personality": "Kind.", "prompts": ["story.recp"]}
+    server = {"name": "story", "command": f"python {STORY}"}
+    mcp = {"servers": [server], "state_dir": str(tmp_path / "state")}
+    model = {"provider": "offline"}
+    config.write_text(json.dumps({"llm": model, "mcp": mcp, "npcs": [mara]}))
+    done = run("check", config)
+    shown = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 1
+    assert shown.count("'story.recp' matches no prompt of a server") == 1, shown
+    assert "did you mean story.recap?" in shown
+
+
+async def never(params: Any, server: OddServer) -> None:
+    await trio.sleep_forever()
 
 
 @pytest.mark.parametrize(
@@ -222,9 +279,6 @@ async def test_prompts_change_while_the_server_runs(
 async def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_asked(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    async def never(params: Any, server: OddServer) -> None:
-        await trio.sleep_forever()
-
     script = SCRIPT | {"prompts/get": never}
     async with odd_table(monkeypatch, script, npcs=NPCS) as table:
         begun = trio.current_time()

@@ -16,7 +16,12 @@ from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.npc import ApprovalRequest, TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.assembly import settings_of
-from glyphoxa_trio.runtime.grants import HiddenToolProblem, Problem, grant_of
+from glyphoxa_trio.runtime.grants import (
+    HiddenToolProblem,
+    Problem,
+    PromptGrantProblem,
+    grant_of,
+)
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.latency import Latency, usual
 from glyphoxa_trio.simulation.plans import (
@@ -124,7 +129,8 @@ def scout(config: Config, known: VerifyInputs) -> ReachInputs:
                 problems=tuple(
                     x
                     for x in runtime.problems()
-                    if not isinstance(x, HiddenToolProblem)  # `judged` has those
+                    # `judged` has what is hidden; the servers here have no prompts.
+                    if not isinstance(x, HiddenToolProblem | PromptGrantProblem)
                 ),
                 warnings=tuple(f"{x.server}: {x.text}" for x in runtime.warnings),
                 judged={(x.npc, x.tool): x for x in runtime.usability()},
