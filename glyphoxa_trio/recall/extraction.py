@@ -8,7 +8,9 @@ not checked here: `checking` does.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -21,7 +23,8 @@ from glyphoxa_trio.memory.knowledge import (
 from glyphoxa_trio.memory.visibility import EVERYONE, NO_NPC, Reach, Viewer
 from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.providers.llm import LLMRequest, Message
-from glyphoxa_trio.tools.arguments import InvalidArguments, load
+
+from .lenient_json import NoValue, read_object
 
 MOST_PIECE: Final = 12_000  # characters of lines in one request
 MOST_LINE: Final = 2000  # characters of one line
@@ -31,6 +34,12 @@ MOST_FACT: Final = 500  # characters
 MOST_FACTS: Final = 40  # of one answer
 MOST_ABOUT: Final = 8
 MOST_QUOTED: Final = 50  # lines that a fact names
+_MOST_BEGINS: Final = 50  # braces at which the object may begin
+_LONGEST_NUMBERS: Final = 200  # characters
+_NUMBER: Final = re.compile(r"(?<![\d.-])\d{1,6}(?![\d.])")
+_SEVERAL: Final = re.compile(r"\s*[,;/\n]\s*|\s+(?:and|&)\s+")
+_UNSURE: Final = 0.5
+_IN_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 
 _SYSTEM: Final = """\
 You keep the records of a role-playing game. You get lines of one session, one JSON \
@@ -184,73 +193,95 @@ def again(request: LLMRequest, answer: str) -> LLMRequest:
 
 
 def read(answer: str) -> Extracted:
-    """Read an answer. Text around the object, such as a fence, is no error.
+    """Read an answer as far as it has sense. What is around the object, such as a fence
+    or thoughts, is no error, and of an answer that is cut the whole facts are read.
 
     Raises:
       UnreadableAnswer: there is no such object in it, or it has no summary.
     """
-    for text in _objects(answer):
+    said = answer.rpartition("</think>")[2]
+    begins = islice(re.finditer(r"\{", said), _MOST_BEGINS)
+    for begin in begins:
         try:
-            plain = load(text)
-        except InvalidArguments:
+            found = read_object(said, begin.start())
+        except NoValue:
             continue
-        summary = _one_line(plain.get("summary"))
-        facts = plain.get("facts", [])
-        if not summary or not isinstance(facts, list):
+        plain = {key.casefold(): value for key, value in found.items()}
+        summary = plain.get("summary")
+        if isinstance(summary, list):
+            summary = " ".join(x for x in summary if isinstance(x, str))
+        summary = _one_line(summary)
+        if not summary:
             continue
-        good = [x for x in map(_fact, facts[:MOST_FACTS]) if x is not None]
         if len(summary) > MOST_SUMMARY:
             summary = f"{summary[: MOST_SUMMARY - 1].rstrip()}…"
+        facts = _listed(plain.get("facts"))
+        good = [x for x in map(_fact, facts[:MOST_FACTS]) if x is not None]
         return Extracted(summary=summary, facts=tuple(good), odd=len(facts) - len(good))
     raise UnreadableAnswer("there is no JSON object with a summary in the answer")
 
 
-def _objects(answer: str) -> Iterator[str]:
-    """Return what may be the object, the likeliest first."""
-    last = answer.rfind("}")
-    first = answer.find("{")
-    if first < 0 or last < first:
-        return
-    yield answer[first : last + 1]
-    fenced = answer.find("```")
-    if fenced >= 0 and (inside := answer.find("{", fenced)) > first:
-        yield answer[inside : last + 1]
-        if (closed := answer.find("```", inside)) > 0:
-            yield answer[inside : answer.rfind("}", inside, closed) + 1]
+def _listed(value: Any) -> list[Any]:
+    """Return a list: of one thing that stands in its place; empty for nothing."""
+    if value is None or value == "":
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _fact(plain: Any) -> ExtractedFact | None:
     if not isinstance(plain, dict):
         return None
-    text, confidence = _one_line(plain.get("text")), plain.get("confidence")
-    about, lines = plain.get("about", []), plain.get("lines", [])
-    if not text or len(text) > MOST_FACT or not words_of(text):
-        return None
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
-        return None
-    if not isinstance(about, list) or not isinstance(lines, list):
+    text, confidence = _one_line(plain.get("text")), _confidence(plain)
+    if not text or len(text) > MOST_FACT or not words_of(text) or confidence is None:
         return None
     try:
-        basis = Basis(str(plain.get("basis")))
+        basis = Basis(str(plain.get("basis") or Basis.INFERRED).strip().casefold())
     except ValueError:
         return None
-    if not 0 <= confidence <= 1 or basis is Basis.AUTHORED:
+    if basis is Basis.AUTHORED:
         return None
+    about = plain.get("about")
+    if isinstance(about, str):
+        about = _SEVERAL.split(about)
+    numbers = (n for x in _listed(plain.get("lines")) for n in _numbers(x))
     return ExtractedFact(
         text=text,
-        about=tuple(_named(about[:MOST_ABOUT])),
+        about=tuple(_named(_listed(about)[:MOST_ABOUT])),
         basis=basis,
-        confidence=float(confidence),
-        lines=tuple(
-            x
-            for x in dict.fromkeys(lines[:MOST_QUOTED] if _hashable(lines) else ())
-            if isinstance(x, int) and not isinstance(x, bool)
-        ),
+        confidence=confidence,
+        lines=tuple(islice(dict.fromkeys(numbers), MOST_QUOTED)),
     )
 
 
-def _hashable(lines: Iterable[Any]) -> bool:
-    return not any(isinstance(x, dict | list) for x in lines)
+def _confidence(plain: Mapping[str, Any]) -> float | None:
+    """Return a confidence from 0 to 1, which may be written as text, or in per cent;
+    unsure if there is none; None if it is neither."""
+    given = plain.get("confidence")
+    if given is None:
+        return _UNSURE
+    if isinstance(given, str):
+        word = given.strip().casefold()
+        percent = word.endswith("%")
+        try:
+            given = _IN_WORDS.get(word) or float(word.rstrip("% "))
+        except ValueError:
+            return None
+        given = given / 100 if percent else given
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    if isinstance(given, int) and 1 < given <= 100:
+        given = given / 100
+    return float(given) if 0 <= given <= 1 else None
+
+
+def _numbers(given: Any) -> Iterator[int]:
+    """Yield the numbers of lines that are given, such as 2, "2", or "#2 and 3"."""
+    if isinstance(given, str):
+        yield from (int(x) for x in _NUMBER.findall(given[:_LONGEST_NUMBERS]))
+    elif isinstance(given, int) and not isinstance(given, bool):
+        yield given
+    elif isinstance(given, float) and given.is_integer():
+        yield int(given)
 
 
 def _named(about: Iterable[Any]) -> Iterator[tuple[str, EntityKind | None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -326,25 +326,41 @@ async def test_the_same_in_a_file(tmp_path: Path) -> None:
 # What a model may answer
 
 
+GOOD: Final = answer("They met.", fact("Bo has a key.", 1))
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        answer("They met."),
-        f"Here it is:\n```json\n{answer('They met.')}\n```\nAnything else?",
-        f"<think>{{a}}</think>```\n{answer('They met.')}```",
-        answer("  They\n met. "),
+        GOOD,
+        GOOD.replace("They met.", "  They\\n met. "),
+        GOOD.replace("They met.", "They\n met."),
+        f"Here it is:\n```json\n{GOOD}\n```\nAnything else?",
+        f"<think>{{a}} {answer('No.')}</think>```\n{GOOD}```",
+        f"I use the form {{x}}, {{'summary': 1}}. {GOOD} And {{that}} is all.",
+        GOOD.replace("}]", "},]").replace("]}", "],}"),
+        GOOD.replace('"facts"', '"Facts"').replace('"summary"', '"Summary"'),
+        GOOD.removesuffix("]}"),
+        GOOD.removesuffix("]}") + ', {"text": "The answer ends he',
     ],
 )
-def test_an_answer_may_be_fenced_or_introduced(text: str) -> None:
-    assert read(text).summary == "They met."
+def test_an_answer_is_read_as_far_as_it_has_sense(text: str) -> None:
+    found = read(text)
+    assert found.summary == "They met."
+    assert found.odd == ("ends he" in text)  # what is left of an item is no item
+    assert [x.text for x in found.facts] == ["Bo has a key."]
+
+
+def test_quotes_inside_a_text_do_not_end_it() -> None:
+    text = '{"summary": "She said "no", and "never".", "facts": []}'
+    assert read(text).summary == 'She said "no", and "never".'
 
 
 @pytest.mark.parametrize(
     "text",
     [
         *("", "They met.", "{}", "[]", '{"summary": 3}', '{"summary": ""}', "}{"),
-        *('{"summary": "a", "facts": 3}', '{"summary": "a"', "{" * 5000 + "}" * 5000),
-        '{"summary": "a", "summary": "b"}',
+        *('{"summary": "a', "{" * 5000 + "}" * 5000, '{"summary": {"a": "b"}}'),
     ],
 )
 def test_anything_else_is_unreadable(text: str) -> None:
@@ -352,13 +368,39 @@ def test_anything_else_is_unreadable(text: str) -> None:
         read(text)
 
 
+@given(st.text('{}[]":,\\ \nab1tnu', max_size=60))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    try:
+        found = read(f'{{"summary": "{text}')
+    except UnreadableAnswer:
+        return
+    assert found.summary
+
+
+def test_a_fact_is_understood_as_it_was_meant() -> None:
+    def of(**more: Any) -> Any:
+        plain = {"text": "Bo has a key.", **more}
+        (one,) = read(json.dumps({"summary": "s", "facts": [plain]})).facts
+        return one
+
+    given = ("0.9", 0.9, 90, "90%", "high")
+    assert [of(confidence=x).confidence for x in given] == [0.9] * 5
+    assert (of().confidence, of().basis) == (0.5, Basis.INFERRED)
+    assert of(basis=" Stated").basis is Basis.STATED
+    for about in ("Bo and Aria", "Bo, Aria", ["Bo", "Aria"], [{"name": "Bo"}, "Aria"]):
+        assert [name for name, _ in of(about=about).about] == ["Bo", "Aria"]
+    assert of(about={"name": "Bo"}).about == (("Bo", None),)
+    for lines in ([1, 2], "1, 2", "lines 1 and 2", ["1", 2.0], ["#1", "#2"]):
+        assert of(lines=lines).lines == (1, 2)
+    assert of(lines=2).lines == (2,)
+    assert read('{"summary": "s", "facts": null}').facts == ()
+
+
 def test_odd_facts_are_left_out_and_counted() -> None:
     odd: list[Any] = [
-        *(3, None, {}, {"text": "x"}, fact(""), fact("x" * 501), fact("?!")),
-        *(fact("a", confidence=c) for c in (2, -1, "high", True, None)),
-        *(fact("a", basis=b) for b in ["authored", "sure", None, 3]),
-        fact("a") | {"about": "b"},
-        fact("a") | {"lines": 3},
+        *(3, None, {}, {"summary": "x"}, fact(""), fact("x" * 501), fact("?!")),
+        *(fact("a", confidence=c) for c in (2.5, -1, "sure", True, 101)),
+        *(fact("a", basis=b) for b in ["authored", "sure", 3]),
     ]
     found = read(json.dumps({"summary": "s", "facts": [*odd, fact("good", 1)]}))
     assert [x.text for x in found.facts] == ["good"]
