@@ -392,8 +392,8 @@ def test_hints_mean_what_the_protocol_says(
 def test_what_tools_are_found_by_is_made_while_they_are_described() -> None:
     # And not again, for all of them in one step, whenever they are published.
     tools = [tool(name=f"far_sight_{at}") for at in range(30)]
-    before = search._weighed.cache_info().misses
+    before = search.weighed.cache_info().misses
     described = describe(spec(), tools)
-    assert search._weighed.cache_info().misses == before + 30
+    assert search.weighed.cache_info().misses == before + 30
     assert all("sight" in search.words_of(x) for x in described.definitions)
-    assert search._weighed.cache_info().misses == before + 30
+    assert search.weighed.cache_info().misses == before + 30

@@ -550,7 +550,7 @@ async def test_a_server_that_does_not_say_what_it_has_to_read_costs_two_seconds(
         await trio.sleep_forever()
 
     hello = greeting(tools={}, resources={}, prompts={})
-    script = {LIST: {"tools": [tool()]}, "initialize": hello}
+    script: dict[str, Any] = {LIST: {"tools": [tool()]}, "initialize": hello}
     script |= {"resources/list": never, "prompts/list": never}
     async with odd_table(monkeypatch, script) as table:
         assert table.tools == sorted(["ask", *BOTH])
