@@ -31,7 +31,7 @@ _NAMES: Final = {
 _DEEPEST: Final = 12
 
 
-class _Cut(Exception):
+class _TextEnds(Exception):
     """The text ends inside of a value."""
 
 
@@ -45,10 +45,10 @@ def read_object(text: str, at: int) -> dict[str, Any]:
     Raises:
       NoValue: there is none.
     """
-    reader = _Reader(text, at)
+    reader = _JsonReader(text, at)
     try:
         value = reader.value(0)
-    except _Cut:
+    except _TextEnds:
         raise NoValue("the text ends") from None
     if not isinstance(value, dict):
         raise NoValue("no object")
@@ -56,7 +56,7 @@ def read_object(text: str, at: int) -> dict[str, Any]:
 
 
 @attrs.define
-class _Reader:
+class _JsonReader:
     text: str
     at: int
 
@@ -84,7 +84,7 @@ class _Reader:
                 # The first one counts: another may stand in a text that looks like it.
                 found.setdefault(key, self.value(depth + 1))
             self.at += 1
-        except _Cut:
+        except _TextEnds:
             pass
         return found
 
@@ -95,7 +95,7 @@ class _Reader:
             while self._next() != "]":
                 found.append(self.value(depth + 1))
             self.at += 1
-        except _Cut:
+        except _TextEnds:
             pass
         return found
 
@@ -104,7 +104,7 @@ class _Reader:
         while True:
             end = _END.search(self.text, self.at + 1)
             if end is None:
-                raise _Cut
+                raise _TextEnds
             self.at = end.start()
             slashes = _ESCAPED.search(self.text, begin, self.at)
             if slashes is None or len(slashes[0]) % 2 == 0:
@@ -132,12 +132,12 @@ class _Reader:
         if found is None:
             raise NoValue("no value")
         if found.end() == len(self.text):
-            raise _Cut
+            raise _TextEnds
         self.at = found.end()
         return found[0]
 
     def _next(self) -> str:
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at == len(self.text):
-            raise _Cut
+            raise _TextEnds
         return self.text[self.at]
