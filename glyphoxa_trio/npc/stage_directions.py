@@ -6,7 +6,7 @@ phrase in such marks is a stage direction
 
 * if it is in brackets: ``*(sighs)*``;
 * if it begins a sentence with a small letter: ``*sighs* fine``; or, in a script without
-  capitals, if it has no full stop and a space follows: ``*微笑* 你好``;
+  capitals, if it has no full stop and a space and more follow: ``*微笑* 你好``;
 * if it begins a sentence and tells an act: ``*Bartok looks up.*``, ``*He nods.*``;
 * if it tells an act behind a pause or at the very end: ``Well, *shrugs* perhaps.``
 
@@ -28,6 +28,7 @@ from typing import Final
 MARKS: Final = "*_＊"
 BRACKETS: Final = {"(": ")", "（": "）", "【": "】"}
 _RUN: Final = re.compile(r"\*+|_+|＊+|[()（）【】]")
+_A_FEW: Final = 12  # characters of a phrase in a script without capitals
 _WINDOW: Final = 40  # characters beside a phrase that decide
 _STOPS: Final = ".!?…。！？؟।۔։;"
 _PAUSES: Final = ",;:-–—…)،、，）"
@@ -183,7 +184,7 @@ _NARRATIVE: Final = re.compile(
     r"|(?!nicht|mit|gut|seit|dort|erst|jetzt|acht|fast|niet|het|dat|wat|kost|bleib|beginn"
     r"|lieg|wohn|komm|gibt|führ|gehör|brauch|recht|nacht|echt|selbst|sonst|weit|bereit)"
     r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin|her|mit|nach|in|een|op|naar)"
-    r"|[.,…!]*$)|[а-яё]{3,}[еиёаяую]т(?:ся)?(?!\w)|[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))"
+    r"|[.,…!]*$)|(?!леж|стои|жив|наход|вед)[а-яё]{3,}[еиёаяую]т(?:ся)?(?!\w)|[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))"
 )
 _SILENCES: Final = ("pause", "silence", "beat")
 _ENDINGS: Final = ("s", "es", "ing", "ed", "d")
@@ -209,10 +210,8 @@ def stage_directions(
     behind = begin  # the end of the last stage direction
     for run in _RUN.finditer(text, begin):
         mark, start, end = run[0][0], run.start(), run.end()
-        left, right = (
-            text[start - 1 : start] if start > begin else "",
-            text[end : end + 1],
-        )
+        left = text[start - 1 : start] if start > begin else ""
+        right = text[end : end + 1]
         if left == "\\":
             continue
         if mark in BRACKETS:
@@ -275,16 +274,20 @@ def _is_direction(text: str, begin: int, start: int, end: int) -> bool:
         return False
     after = text[end : end + _WINDOW].lstrip(f"{_QUOTES}{_AROUND}")
     if before := _before(text, begin, start):
-        apart = before[-1] in _PAUSES or not after.strip(_STOPS) or bracket
+        if bracket:  # "Ask Moira (she sits by the fire)." tells something
+            apart = phrase.split(None, 1)[0].casefold() not in _THEY
+        else:
+            apart = before[-1] in _PAUSES or not after.strip(_STOPS)
         return apart and _tells_an_act(phrase, strict=True)
-    if bracket or _tells_an_act(phrase):
-        return _tells_an_act(phrase, strict=bracket)
-    if _is_said(phrase):
+    if _tells_an_act(phrase, strict=bracket):
+        return True
+    if bracket or _is_said(phrase):
         return False
     if phrase[0].islower():
         return True
-    alone = not after or not _DENSE.match(text, end)
-    return alone and not phrase[0].isupper() and not set(phrase) & set(_STOPS)
+    # Without capitals: a sentence by itself may be what is to be heard.
+    apart = not _DENSE.match(text, end) if after else len(phrase) <= _A_FEW
+    return apart and not phrase[0].isupper() and not set(phrase) & set(_STOPS)
 
 
 def _is_said(phrase: str) -> bool:

@@ -298,7 +298,7 @@ PIECES = st.sampled_from(
         ),
     ]
 )
-MARKS = re.compile(r"\*\*|~~|``|\|\||^#+ |\|---|😀|❤|\ufe0f|://")
+MARKS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|~~|``|\|\||^#+ |\|---|😀|❤|\ufe0f|://")
 
 
 @given(st.lists(PIECES, max_size=30), st.lists(st.integers(0, 99), max_size=8))

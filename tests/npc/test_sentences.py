@@ -358,7 +358,9 @@ def test_any_chunking_gives_the_same_opening(
     assert (found is None) == (not whole)
     if found is not None:
         assert len(found.split()) <= most_words
-        assert " ".join(whole[0].split()).startswith(" ".join(found.split()))
+        # A sentence that is cut for its length may be shorter.
+        begins = sorted((" ".join(x.split()) for x in (found, whole[0])), key=len)
+        assert begins[1].startswith(begins[0])
         words = found.split()
         wide = sum(x >= _NO_BLANKS for x in found) // _A_WORD  # need no blanks
         long = len(words) == most_words or len(words) - 1 + wide >= most_words
