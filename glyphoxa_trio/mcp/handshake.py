@@ -5,6 +5,7 @@ Import this lazily: it needs the SDK.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,11 @@ import mcp_types as types
 from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
 from pydantic import ValidationError
 
 import trio
@@ -24,10 +29,15 @@ from glyphoxa_trio.units import in_ms
 
 from . import http
 from .malformed import MalformedAnswer
+from .metadata import REMEDY
 from .transport import ConnectionFailed
 from .wire import ConnectionEnded, RequestUnsent
 
 OnChange = Callable[[], None]
+
+# The SDK's words for a version that it does not speak.
+_VERSION: Final = re.compile(r"Unsupported protocol version.*?: (.*)", re.DOTALL)
+_LONGEST: Final = 40  # characters of a version
 
 _RELISTEN: Final = 1.0  # seconds before listening again
 
@@ -90,6 +100,14 @@ async def _answered(method: str, ask: Callable[[], Awaitable[object]]) -> None:
         await ask()
     except ValidationError as error:
         raise MalformedAnswer.of(method, error) from error
+    except RuntimeError as error:  # of the SDK
+        if (said := _VERSION.fullmatch(str(error))) is None:
+            raise
+        known = f"from {HANDSHAKE_PROTOCOL_VERSIONS[0]} to {LATEST_HANDSHAKE_VERSION}"
+        raise MalformedAnswer(
+            f"it speaks version {said[1][:_LONGEST]} of MCP, and not one {known};"
+            f" {REMEDY}"
+        ) from error
 
 
 def announced(client: ClientSession, *, resources: bool) -> tuple[bool, bool, bool]:

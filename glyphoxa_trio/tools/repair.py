@@ -343,12 +343,16 @@ def _block(block: Any) -> Any:
         block["type"] = "text"
     if isinstance(resource := block.get("resource"), dict):
         block["resource"] = _without_absent(resource)
+    if block.get("type") == "resource_link" and isinstance(block.get("uri"), str):
+        block = {"name": block["uri"]} | block
     return block
 
 
 def _is_whole(block: dict[str, Any]) -> bool:
     """Return whether a block needs no repair, as almost all."""
     inner = block.get("resource")
+    if block.get("type") == "resource_link" and "name" not in block:
+        return False
     return "type" in block and not any(
         one.get(key, "") in (None, [], {})
         for one in ((block, inner) if isinstance(inner, dict) else (block,))

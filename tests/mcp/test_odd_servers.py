@@ -543,6 +543,28 @@ async def test_resources_that_are_announced_add_tools_only_where_there_are_some(
         assert table.warnings == []
 
 
+@pytest.mark.parametrize("version", ["2023-01-01", "2030-01-01", "1.0", "x" * 999])
+async def test_a_version_that_is_not_known_is_named(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    script = {"initialize": greeting() | {"protocolVersion": version}}
+    async with odd_table(monkeypatch, script) as table:
+        first, *_ = table.warnings
+        assert first == (
+            f"it speaks version {version[:40]} of MCP, and not one from 2024-11-05 to"
+            " 2025-11-25; update the server, or report it to its author"
+        )
+
+
+async def test_a_link_without_a_name_is_called_by_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = {"type": "resource_link", "uri": "a://b"}
+    script = {LIST: {"tools": [tool()]}, CALL: {"content": [link]}}
+    async with odd_table(monkeypatch, script) as table:
+        assert (await table.call()).message == "[link: a://b, a://b]"
+
+
 async def test_a_server_that_does_not_say_what_it_has_to_read_costs_two_seconds(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
