@@ -15,7 +15,14 @@ from .catalogue import Catalogue, CatalogueEntry, Snapshot, UnknownTool
 from .elsewhere import AnswerElsewhere, CallSharer
 from .executor import Caller, CallsOfTurn, RunsCalls
 from .history import HistoryFile, HistoryStatistics, SampleHistory
-from .host import BreakerOpened, GroupWritten, HostStatistics, ToolHost, open_host
+from .host import (
+    BreakerOpened,
+    GroupWritten,
+    HostStatistics,
+    ToolHost,
+    UnlistedGrant,
+    open_host,
+)
 from .measurements import CalibratorSettings
 from .search import LoadedTools, VisibleTools, showing
 from .speculative_calls import SpeculativeCalls, SpeculativeCallStatistics
@@ -50,6 +57,7 @@ __all__ = [
     "ToolHost",
     "ToolStalled",
     "UnknownTool",
+    "UnlistedGrant",
     "VisibleTools",
     "open_host",
     "showing",

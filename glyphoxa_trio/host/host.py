@@ -56,6 +56,7 @@ from glyphoxa_trio.tools.gate import (
     Availability,
     Candidate,
     Grant,
+    Reason,
     Refusal,
 )
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
@@ -126,6 +127,30 @@ HostEvent = (
 )
 
 
+@attrs.frozen
+class UnlistedGrant:
+    """A name or pattern in an NPC's grant that may mean tools of a server that has not
+    listed its tools yet: it ``starts`` for the first time, or cannot be reached."""
+
+    pattern: str
+    server: str
+    starts: bool
+
+    @property
+    def refusal(self) -> Refusal:
+        """The reason why no such tool is shown."""
+        why = "is starting" if self.starts else "cannot be reached"
+        return Refusal(
+            reason=Reason.UNAVAILABLE,
+            text=f"{self.pattern} cannot be used yet: the server {self.server!r} {why}",
+            remedy="it can be used when its server has started",
+        )
+
+
+def _all_listed(npc: str) -> Sequence[UnlistedGrant]:
+    return ()
+
+
 @attrs.frozen(kw_only=True)
 class HostStatistics:
     """Counts of a host since it opened, and the load of its parts."""
@@ -142,7 +167,8 @@ class ToolHost:
     """The host, made by `open_host`; usable inside its block, from any task.
 
     The owner of turns sets ``quiet``, which waits until none runs: handlers on the
-    event loop are probed then only.
+    event loop are probed then only. The owner of servers sets ``unlisted``, which
+    returns what an NPC is granted of servers whose tools are not known yet.
     """
 
     settings: CalibratorSettings
@@ -156,6 +182,9 @@ class ToolHost:
     granted: Callable[[], Iterable[Grant]] = tuple
     _history: SampleHistory | None = None
     quiet: Callable[[], Awaitable[None]] | None = None
+    unlisted: Callable[[str], Sequence[UnlistedGrant]] = _all_listed
+    # Servers whose first start a turn has waited for in vain.
+    _too_slow: set[str] = attrs.field(factory=set, init=False)
 
     # The catalogue of tools.
 
@@ -167,6 +196,23 @@ class ToolHost:
     async def changed(self) -> None:
         """Wait for the next change of the tools, or of those that may be used."""
         await self._catalogue.changed.changed()
+
+    async def wait_listed(self, npc: str, *, until: float) -> None:
+        """Wait for the tools that an NPC is granted of servers that start for the first
+        time, until the time ``until`` on trio's clock at the latest.
+
+        A server that is not ready by then is not waited for again, however long it
+        takes. Cancellation returns at once.
+        """
+
+        def starting() -> set[str]:
+            return {x.server for x in self.unlisted(npc) if x.starts} - self._too_slow
+
+        with trio.move_on_at(until) as waiting:
+            while starting():
+                await self.changed()
+        if waiting.cancelled_caught:
+            self._too_slow |= starting()
 
     def register(self, *tools: Tool) -> None:
         """Add built-in tools, at any time; all of them or, on an error, none.
@@ -202,6 +248,8 @@ class ToolHost:
         Raises:
           NameCollision, BadName, BadSchema: as `register`, with nothing changed.
         """
+        if availability is not Availability.RESTARTING:
+            self._too_slow.discard(group)
         if tools is None:
             self._catalogue.set_availability(group, availability, ready_at)
             return

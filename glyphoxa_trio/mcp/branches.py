@@ -3,6 +3,7 @@
 The server's main connection lists its tools and serves calls that belong to no session.
 A call that belongs to a session uses a connection that is opened for that session: the
 call waits while it starts, and finds the state that earlier calls of its session left.
+It is opened when the session begins, so that its first call rarely has to wait.
 """
 
 from __future__ import annotations
@@ -96,6 +97,11 @@ class Branches:
                 self._open.move_to_end(key)
             if not branch.calls:
                 self._left.discard(branch)
+
+    def enter(self, key: Key) -> None:
+        """Open the connection of a session that begins, unless too many are open."""
+        if len(self._open) < MOST_BRANCHES:
+            self._of(key)
 
     def _of(self, key: Key) -> _Branch:
         """Return the connection of a session; open one if there is none."""

@@ -115,6 +115,12 @@ class ServerPool:
                 del self._members[name]
                 self._forget(name)
 
+    def enter(self, name: str, tenant: str, session: str) -> None:
+        """Open the connection that this session will have to a server of its own."""
+        member = self._members.get(name)
+        if member is not None and member.branches is not None:
+            member.branches.enter((tenant, session))
+
     def leave(self, tenant: str, session: str) -> None:
         """Close the connections that only this session had: it is over or set aside."""
         for member in (*self._members.values(), *self._staged):

@@ -104,8 +104,10 @@ class ToolsShown(TurnEvent):
     """The tools that the model may call in this round, by exposed name.
 
     ``deferred``: tools that it may call after loading them. ``hidden``: tools that are
-    granted to the NPC and cannot be used in this round, with the reason. ``forbidden``:
-    the model was asked to answer in words.
+    granted to the NPC and cannot be used in this round, with the reason; those of a
+    server that has not listed its tools yet, because it starts or cannot be reached,
+    under the name or pattern of the grant. ``forbidden``: the model was asked to answer
+    in words.
     """
 
     round: int

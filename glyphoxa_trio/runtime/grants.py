@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
 
 from glyphoxa_trio.config import Config, ConfigError, LeftOut, NpcConfig, ServerSpec
-from glyphoxa_trio.host import CatalogueEntry, Snapshot
-from glyphoxa_trio.mcp import ServerPrompt
+from glyphoxa_trio.host import CatalogueEntry, Snapshot, UnlistedGrant
+from glyphoxa_trio.mcp import ServerPrompt, ServerState
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Grant, TrustMode
 from glyphoxa_trio.tools.naming import (
@@ -23,6 +23,11 @@ from glyphoxa_trio.tools.naming import (
     nearest,
 )
 
+_NOT_REACHED: Final = (
+    ServerState.STARTING,
+    ServerState.RESTARTING,
+    ServerState.FAILED,
+)
 # This many characters of an exposed name remain even if its end was cut.
 _KEPT: Final = 55
 
@@ -248,7 +253,7 @@ def check_grants(
             if any(matches(pattern, x.definition, x.exposed) for x in snapshot.offered):
                 continue
             naming = config.mcp.naming
-            waiting = [x.name for x in absent if _may_be_of(pattern, x, naming)]
+            waiting = [x.name for x in absent if may_be_of(pattern, x, naming)]
             near = nearest(pattern, [*known, *groups])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             certain = not (waiting or is_glob(pattern))
@@ -316,6 +321,33 @@ def covers_prompt(pattern: str, prompt: ServerPrompt) -> bool:
     """Return whether a grant means a prompt: by its key, its server's name, or a
     glob."""
     return pattern == prompt.server or fnmatchcase(prompt.key, pattern)
+
+
+def unlisted_grants(
+    npc: str,
+    config: Config,
+    servers: Iterable[ServerSpec],
+    states: Mapping[str, ServerState],
+    snapshot: Snapshot,
+) -> list[UnlistedGrant]:
+    """Return what an NPC is granted of servers that have not listed their tools yet.
+
+    Args:
+      states: of the servers; one without a state is starting.
+    """
+    starting = ServerState.STARTING
+    absent = [x for x in servers if states.get(x.name, starting) in _NOT_REACHED]
+    if not absent:  # as in nearly every turn
+        return []
+    listed = {x.definition.group for x in snapshot.offered}
+    return [
+        UnlistedGrant(pattern, x.name, states.get(x.name, starting) is starting)
+        for person in config.npcs
+        if person.name == npc
+        for pattern in person.tools
+        for x in absent
+        if x.name not in listed and may_be_of(pattern, x, config.mcp.naming)
+    ]
 
 
 def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> str:
@@ -431,7 +463,7 @@ def refuse_faults(config: Config, snapshot: Snapshot, problems: Iterable[str]) -
         raise ConfigError(*faults)
 
 
-def _may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:
+def may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:
     """Return True if the pattern has the form of a name of a tool of ``server``."""
     if any(override.expose_as == pattern for override in server.tools.values()):
         return True

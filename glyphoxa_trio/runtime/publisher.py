@@ -41,6 +41,7 @@ class Publisher:
     that are left out because of their names, and of a list that the host refuses as a
     whole: then the server keeps the tools that it had. Only tools that NPCs are granted
     and approved for (`ToolHost.granted`) are measured without being asked to.
+    ``states`` has the latest state of each server.
     """
 
     _host: ToolHost
@@ -48,7 +49,7 @@ class Publisher:
     _calibrate: bool
     _warn: Callable[[ServerWarning], None]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
-    _states: dict[str, ServerState] = attrs.field(factory=dict, init=False)
+    states: dict[str, ServerState] = attrs.field(factory=dict, init=False)
     # Kept by environment and origin, too: a tool elsewhere has another latency.
     _measured: set[tuple[str, str | None, str]] = attrs.field(factory=set, init=False)
     _running: set[object] = attrs.field(factory=set, init=False)
@@ -66,7 +67,7 @@ class Publisher:
         ready_at: float | None = None,
     ) -> None:
         availability = _AVAILABILITY[state]
-        before, self._states[server] = self._states.get(server), state
+        before, self.states[server] = self.states.get(server), state
         try:
             prints = {x.key: x.fingerprint for x in tools if x.fingerprint}
             self._host.publish(

@@ -161,6 +161,8 @@ class SessionRegistry:
       approvals: True if the embedder answers `ApprovalNeeded` events.
       run: the id of this run; the ids of sessions and calls derive from it.
       store: keeps the sessions that are set aside.
+      entered: called with a session and each of its NPCs that is used for the first
+        time.
       left: called with a session that ended or was set aside.
       remembering: keeps sessions beyond this run, in place of the store.
       hooks: told of sessions that are kept beyond this run.
@@ -175,6 +177,7 @@ class SessionRegistry:
     approvals: bool
     run: str
     _store: SessionStore
+    _entered: Callable[[SessionKey, NpcConfig], None]
     left: Callable[[SessionKey], None]
     _borrow: Borrow
     remembering: RuntimeMemory | None = None
@@ -561,6 +564,7 @@ class SessionRegistry:
     def _open(self, npc: NpcConfig, state: SessionState) -> SessionNpc:
         settings = self._settings(npc)
         call_id = call_id_of(self.run, state.key.npc(npc.name))
+        self._entered(state.key, npc)
         memory = NpcMemory(settings, call_id, state.key)
         if (kept := state.kept.pop(npc.name, None)) is not None:
             memory.restore(kept)

@@ -29,9 +29,10 @@ from glyphoxa_trio.actors import (
     lone_errors,
     tell,
 )
-from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
+from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig, NpcConfig
 from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.secrecy import Masks
+from glyphoxa_trio.config.servers import Sharing
 from glyphoxa_trio.config.state import NO_STATE, state_folder
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
@@ -57,6 +58,7 @@ from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.naming import NamingStyle
 
 from .assembly import history_of, settings_of
 from .collector import Collector, collecting
@@ -64,7 +66,14 @@ from .config_reload import ConfigReload, Reloaded
 from .config_source import ConfigSource
 from .environment import REAL, Environment
 from .given import tools_given
-from .grants import GrantProblem, approved_by, grants_of, refuse_faults
+from .grants import (
+    GrantProblem,
+    approved_by,
+    grants_of,
+    may_be_of,
+    refuse_faults,
+    unlisted_grants,
+)
 from .hooks import RuntimeStart
 from .idle_sessions import MemoryStore, SessionStore
 from .loop_lag import OverloadEvent, name_stalls
@@ -252,6 +261,7 @@ class _Opening:
             approvals=self.approvals,
             run=run_id,
             store=self.session_store,
+            entered=partial(_enter, fleet, config.mcp.naming),
             left=partial(_leave, fleet, host),
             remembering=remembering,
             hooks=self.environment.hooks,
@@ -277,6 +287,9 @@ class _Opening:
         self._end_with(sessions, background)
         activity = cast.services.activity
         host.quiet = activity.quiet
+        host.unlisted = lambda npc: unlisted_grants(
+            npc, cast.config, fleet.specs(), publisher.states, host.snapshot
+        )
         runtime = Runtime(
             host=host,
             events=events,
@@ -454,6 +467,16 @@ class _Opening:
         for nursery in reversed(nurseries):
             self.stack.callback(nursery.cancel_scope.cancel, "the runtime is closed")
         self.stack.push_async_callback(self.environment.hooks.leaving)
+
+
+def _enter(
+    fleet: ServerPool, naming: NamingStyle, session: SessionKey, npc: NpcConfig
+) -> None:
+    """Open the connections of its own that the session of an NPC will need."""
+    for spec in fleet.specs():
+        own = spec.connection is Sharing.PER_SESSION and not spec.lazy
+        if own and any(may_be_of(pattern, spec, naming) for pattern in npc.tools):
+            fleet.enter(spec.name, session.tenant, session.id)
 
 
 def _leave(fleet: ServerPool, host: ToolHost, session: SessionKey) -> None:

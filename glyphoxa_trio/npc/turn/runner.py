@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from typing import Final
 
 import attrs
 
@@ -46,6 +47,10 @@ from .output import TurnOutput
 from .state import TurnState, timings_of
 from .tiers import Tiers
 from .without_model import declined, scripted
+
+# The share of a turn's time for tools that it waits for the lists of servers that
+# start; the rest is for calls.
+FOR_LISTS: Final = 0.75
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -293,7 +298,21 @@ class TurnRunner:
         )
         if self._narrower is not None:
             self.narrow(self._narrower)
+        if heard is None or not self.engine.speaks:  # else its model answers already
+            await self._wait_listed(self._turn.tool_clock)
         return self._turn
+
+    async def _wait_listed(self, clock: Clock) -> None:
+        """Wait for tools of servers that start, on the turn's time for tools."""
+        host, npc = self._services.host, self._memory.id.npc
+        if not host.unlisted(npc):
+            return
+        now = trio.current_time()
+        clock.start(now)
+        try:
+            await host.wait_listed(npc, until=now + FOR_LISTS * clock.budget)
+        finally:
+            clock.stop(trio.current_time())
 
     async def _understood(self, utterance: Utterance, text: str) -> None:
         await self.tiers.tier_of(

@@ -181,6 +181,7 @@ class TurnState:
         forbidden: bool = False,
     ) -> None:
         """Announce the tools that the model may call, and why others are hidden."""
+        unlisted = self.host.unlisted(self.output.id.npc)
         await self.emit(
             ToolsShown(
                 **self.of,
@@ -190,7 +191,8 @@ class TurnState:
                     (listing.exposed, no)
                     for listing, no in view.hidden
                     if no.reason is not Reason.NOT_GRANTED
-                ),
+                )
+                + tuple((x.pattern, x.refusal) for x in unlisted),
                 remaining=remaining,
                 forbidden=forbidden,
                 deferred=tuple(listing.exposed for listing in view.deferred),

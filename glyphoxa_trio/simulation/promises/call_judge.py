@@ -195,7 +195,8 @@ class CallJudge:
             self._listen(turn, index)
         last = max(turn.rounds, default=None)
         if last is not None and (round_ := turn.rounds[last]).fan_out is None:
-            took = event.timings.tools - turn.spent(last)  # it was interrupted
+            # it was interrupted
+            took = event.timings.tools - turn.spent(last) - turn.waited(event)
             self._told_how_long(round_, at, took)
 
     def _listen(self, turn: TurnRecord, index: int) -> None:

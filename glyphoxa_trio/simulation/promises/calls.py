@@ -176,6 +176,13 @@ class TurnRecord:
     def round(self, index: int) -> RoundSeen:
         return self.rounds.setdefault(index, RoundSeen(index))
 
+    def waited(self, done: TurnDone) -> float:
+        """The tool time that passed before the first round, for servers that start."""
+        first = self.rounds.get(0)
+        if self.selected is None or first is None or first.shown is None:
+            return 0.0 if self.rounds else done.timings.tools
+        return self.selected.budget - first.shown.remaining
+
     def spent(self, before: int) -> float:
         """The time that earlier rounds cost, on the monitor's clock."""
         return sum(

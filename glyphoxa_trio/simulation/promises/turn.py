@@ -7,6 +7,7 @@ from typing import Final
 
 from glyphoxa_trio.config import TurnConfig
 from glyphoxa_trio.npc import TurnEnd
+from glyphoxa_trio.npc.turn.runner import FOR_LISTS
 from glyphoxa_trio.simulation.promises.calls import (
     BrokenPromise,
     CallSeen,
@@ -62,7 +63,9 @@ def judged(
             yield no(Promise.ENDS, f"the question {question} was never settled")
         elif settled[0] > when + needed.expires + slack:
             yield no(Promise.ENDS, f"the question {question} was settled too late")
-    spent = 0.0
+    spent = turn.waited(done)
+    if spent > FOR_LISTS * ceiling + slack:
+        yield no(Promise.BUDGET, f"it waited {spent:g} s for servers that start")
     for index in sorted(turn.rounds):
         round_ = turn.rounds[index]
         last = index == max(turn.rounds)
@@ -76,7 +79,7 @@ def judged(
         if round_.began is not None and round_.ends:
             spent += max(when for when, _ in round_.ends) - round_.began
     if spent > ceiling + slack:
-        yield no(Promise.BUDGET, f"its fan-outs took {spent:g} s")
+        yield no(Promise.BUDGET, f"its waits for tools took {spent:g} s")
     if abs(spent - done.timings.tools) > slack:
         told = f"{done.timings.tools:g} s of tool time are told"
         yield no(Promise.BUDGET, f"{told} of {spent:g}")
