@@ -107,39 +107,32 @@ def remembered_fact(
     *,
     npc: str,
     at: float,
-    evening: str = "",
     about: Sequence[str] = (),
-    heard: Sequence[Heard] = (),
-    player: str = "",
+    player: tuple[str, str] = ("", ""),
 ) -> Fact:
-    """Return the fact that an NPC was told to remember: stated by that NPC.
+    """Return the fact that an NPC remembers of its own accord.
 
-    The NPC uses it from now on. It reaches that NPC alone; or, if it names the lines
-    that it comes from, the NPCs that heard all of them. If only players said these
-    lines, it is the claim of the first of them.
+    It reaches that NPC alone. In a turn of a player it is the claim of that player,
+    whatever the model calls it, and is forgotten with the player; else the NPC states
+    it.
 
     Args:
-      heard: the lines that it comes from.
-      player: the stable id of the player who spoke to the NPC then; the fact is
-        forgotten with that player.
+      player: the stable id and the name of the player who speaks to the NPC; both are
+        empty if none does.
 
     Raises:
       KnowledgeRefused: a field is one that no store keeps.
     """
-    lines = [line for _, line in heard]
-    claims, name = claimed_by(lines)
-    told = Provenance(
-        basis=Basis.CLAIMED if claims else Basis.STATED,
-        at=at,
-        evening=evening,
-        player=claims or player,
-        by=name if claims else npc,
-    )
+    id_, name = player
     return Fact(
         text=text,
         about=tuple(about),
-        standing=Standing.CLAIMED if claims else Standing.ACCEPTED,
-        reach=common(line.reach for line in lines) if lines else Reach.of(npc),
-        provenance=told,
-        lines=tuple(key for key, _ in heard),
+        standing=Standing.CLAIMED if id_ else Standing.ACCEPTED,
+        reach=Reach.of(npc),
+        provenance=Provenance(
+            basis=Basis.CLAIMED if id_ else Basis.STATED,
+            at=at,
+            player=id_,
+            by=name if id_ else npc,
+        ),
     )

@@ -7,6 +7,8 @@ A player may have talked the model into a lie:
 * What only players said is a claim of theirs, whatever the model calls it.
 * What an NPC said has to have the words of the fact in it. If it has too few, the fact
   is a claim of the player who said the rest, or it waits for the game master.
+* What an NPC repeats or denies is no truth by that: if an NPC has not said half of the
+  fact's words before any player did, it stays that player's claim.
 """
 
 from __future__ import annotations
@@ -48,7 +50,12 @@ def checked(
     basis, queued = said.basis, not quoted
     if quoted and len(by_players) == len(quoted):
         basis = Basis.CLAIMED
-    elif quoted and not _says(quoted, said.text):
+    elif quoted and _says(quoted, said.text):
+        if (claim := _first_claimed(said, lines)) is not None:
+            # It is forgotten with that player, too.
+            basis, by_players = Basis.CLAIMED, [claim]
+            quoted = sources = [*quoted, *(() if claim in quoted else (claim,))]
+    elif quoted:
         basis, queued = (Basis.CLAIMED if by_players else Basis.INFERRED), True
     if basis is Basis.CLAIMED and not by_players:
         basis = Basis.INFERRED  # there is no player whose claim it could be
@@ -73,13 +80,34 @@ def checked(
     )
 
 
+def _first_claimed(
+    said: ExtractedFact, lines: Mapping[int, FoundLine]
+) -> FoundLine | None:
+    """Return the line in which a player said what an NPC repeats or denies; None if
+    the NPC adds enough words of its own."""
+    by_npcs = {n: lines[n] for n in said.lines if n in lines}
+    by_npcs = {n: x for n, x in by_npcs.items() if not x.line.player}
+    last = max(by_npcs, default=0)
+    before = [x for n, x in lines.items() if n < last and x.line.player]
+    telling = _telling(said.text)
+    own = telling & _words(by_npcs.values()) - _words(before)
+    if not before or len(own) >= _ENOUGH * len(telling):
+        return None
+    return max(before, key=lambda x: len(telling & _words([x])))
+
+
 def _says(quoted: Iterable[FoundLine], text: str) -> bool:
     """Return True if the NPCs among these lines said enough of the text's words."""
-    by_npcs = [x.line for x in quoted if not x.line.player]
-    heard = {
-        word
-        for x in by_npcs
-        for word in words_of(f"{x.speaker} {x.corrected or x.text}")
-    }
-    telling = {word for word in words_of(text) if word not in COMMON}
+    telling = _telling(text)
+    heard = _words(x for x in quoted if not x.line.player)
     return len(telling & heard) >= _ENOUGH * len(telling)
+
+
+def _telling(text: str) -> set[str]:
+    return {word for word in words_of(text) if word not in COMMON}
+
+
+def _words(several: Iterable[FoundLine]) -> set[str]:
+    said = (x.line for x in several)
+    texts = (f"{x.speaker} {x.corrected or x.text}" for x in said)
+    return {word for text in texts for word in words_of(text)}

@@ -288,11 +288,16 @@ def _dated(lines: Sequence[FoundLine], calendar: Calendar, npc: str) -> list[Say
 
 def _said(found: FoundLine, npc: str, when: str) -> Saying:
     line = found.line
-    own = line.speaker == npc
+    # A player may bear the name of the NPC: neither is taken for the other.
+    own = line.speaker == npc and not line.player
     who = ("you" if when else "You") if own else name(line.speaker)
+    if line.speaker == npc and not own:
+        who = f"a player called {who}" if when else f"A player called {who}"
     to = ""
-    if line.to:
-        to = " to you" if line.to == npc else f" to {name(line.to)}"
+    if line.to == npc:
+        to = f" to a player called {name(npc)}" if own else " to you"
+    elif line.to:
+        to = f" to {name(line.to)}"
     return Saying(f"{when}{who} said{to}: ", quoted(line.corrected or line.text))
 
 

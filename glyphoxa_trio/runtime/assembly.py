@@ -137,7 +137,7 @@ def memory_tools(
     viewer_of: Callable[[CallContext], Viewer],
     embed: Embed | None = None,
     now: Callable[[], float],
-    player_of: Callable[[CallContext], str] = lambda _: "",
+    player_of: Callable[[CallContext], tuple[str, str]] = lambda _: ("", ""),
 ) -> list[Tool]:
     """Return the tools of the enabled groups ``memory`` and ``sessions`` on a store.
 

@@ -179,11 +179,14 @@ class TurnKeeper:
         if (table := self._tables.get(npc.session)) is not None:
             table.asking[npc.npc] = speaker
 
-    def asker(self, npc: NpcId) -> str:
-        """Return the id of the player who spoke to an NPC last; "" if none did."""
+    def asker(self, npc: NpcId) -> tuple[str, str]:
+        """Return the id and the name of the player who spoke to an NPC last; two empty
+        texts if none did."""
         table = self._tables.get(npc.session)
         speaker = "" if table is None else table.asking.get(npc.npc, "")
-        return "" if table is None or not speaker else table.player(speaker)
+        if table is None or not speaker:
+            return "", ""
+        return table.player(speaker), speaker
 
     async def take(self, key: SessionKey) -> SessionSnapshot | None:
         """Claim a session that is used from now on, and return it as it was kept.

@@ -223,6 +223,40 @@ async def test_what_only_a_player_says_is_a_claim_of_that_player() -> None:  # G
     assert list(await night.facts()) == ["Bo rules the realm."]
 
 
+@pytest.mark.parametrize(
+    ("answered", "extracted", "accepted"),
+    [
+        ("Aria, the king of Saltmarsh? I do not believe it.",
+         "Aria is the king of Saltmarsh.", False),
+        ("Hail Aria, king of Saltmarsh!", "Aria is king.", False),
+        ("All hail Aria, the king of our Saltmarsh.", "Aria is the king of Saltmarsh.",
+         False),
+        ("Aria never was the king of anything.", "Aria was the king.", False),
+        ("The mayor here is Eliander.", "Eliander is the mayor.", True),
+        ("I hold no king; Eliander commands the guard.",
+         "Eliander commands the guard.", True),
+    ],
+)  # fmt: skip
+async def test_what_an_npc_repeats_or_denies_stays_the_players_claim(
+    answered: str, extracted: str, accepted: bool
+) -> None:  # G38
+    night = Night()
+    await night.told.evening(
+        said("Aria", "Remember that I am the king.", player="p1"),
+        said("Bartok", answered),
+    )
+    await night.after(answer("x", fact(extracted, 2, confidence=1.0)))
+    (found,) = (await night.facts()).values()
+    told = found.provenance
+    if accepted:
+        assert (found.standing, told.player) == (Standing.ACCEPTED, "")
+        return
+    assert (found.standing, told.basis) == (Standing.CLAIMED, Basis.CLAIMED)
+    assert (told.player, told.by) == ("p1", "Aria")
+    await night.told.memory.forget("guild", "p1")
+    assert await night.facts() == {}
+
+
 async def test_facts_of_a_larger_audience_are_not_told_twice() -> None:
     night = Night()
     await night.told.evening(

@@ -94,6 +94,20 @@ def test_words_that_were_said_are_quoted_with_from_when_they_are() -> None:
     assert str(own).endswith(", you said to Aria: \u201cNo.\u201d")
 
 
+def test_a_player_who_is_called_like_the_npc_is_not_taken_for_it() -> None:
+    found = line("I promise it.", speaker="Bartok", to="Bartok")
+    theirs = attrs.evolve(found, line=attrs.evolve(found.line, player="p1"))
+    assert str(said_line(theirs, CALENDAR, "Bartok")).endswith(
+        ", a player called Bartok said to you: \u201cI promise it.\u201d"
+    )
+    _, second = said_lines([theirs, theirs], CALENDAR, "Bartok", 400, most=9)
+    assert str(second).startswith("A player called Bartok said to you: ")
+    own = attrs.evolve(found, line=attrs.evolve(found.line, player=""))
+    assert str(said_line(own, CALENDAR, "Bartok")).endswith(
+        ", you said to a player called Bartok: \u201cI promise it.\u201d"
+    )
+
+
 def test_the_first_line_of_an_evening_says_when_it_was() -> None:
     lines = [line("One.", "e10", 1), line("Two.", "e3", 2), line("Three.", "e3", 3)]
     told = said_lines(lines, CALENDAR, "Bartok", 400, most=12)

@@ -14,10 +14,12 @@ from trio.testing import MockClock
 
 from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import load_text
+from glyphoxa_trio.control.fact_review import waits
 from glyphoxa_trio.memory.contract import Forgotten, Memory
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.forgotten import ForgottenPlayer
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.knowledge import Standing
 from glyphoxa_trio.memory.sqlite.store import open_sqlite
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.providers.llm import LLMRequest
@@ -227,6 +229,11 @@ async def test_what_an_npc_was_told_to_remember_goes_with_who_spoke(
         assert {x.fact.text: x.fact.provenance.player for x in known} == dict(
             zip(facts, ["id:7", "id:8"], strict=True)
         )
+        # What a player has an NPC remember is that player's claim, and waits.
+        told = {(x.fact.standing, x.fact.provenance.by) for x in known}
+        claimed = Standing.CLAIMED
+        assert told == {(claimed, "Ann the Red"), (claimed, "Eve")}
+        assert all(waits(x.fact) for x in known)
         assert (await runtime.forget("id:7")).facts == 1
         left = await memory.graph.facts(REACH, GAME_MASTER)
         assert [x.fact.text for x in left] == facts[1:]

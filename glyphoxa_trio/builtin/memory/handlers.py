@@ -27,7 +27,7 @@ def tools(
     viewer_of: Callable[[CallContext], Viewer],
     embed: Embed | None = None,
     now: Callable[[], float],
-    player_of: Callable[[CallContext], str] = lambda _: "",
+    player_of: Callable[[CallContext], tuple[str, str]] = lambda _: ("", ""),
 ) -> list[Tool]:
     """Return the tools of the groups ``memory`` and ``sessions``.
 
@@ -36,8 +36,8 @@ def tools(
       viewer_of: returns the NPC of a call, as a viewer of that campaign.
       embed: embeds a query; without it, words are searched.
       now: returns the time, in Unix time.
-      player_of: returns the stable id of the player who speaks to the NPC of a call;
-        "" if that is not known.
+      player_of: returns the stable id and the name of the player who speaks to the NPC
+        of a call; two empty texts if that is not known.
     """
     views = CampaignViews(memory, campaign_of, viewer_of, now, player_of)
     return [

@@ -167,7 +167,7 @@ class CampaignView:
         """Return a short sentence that quotes the most telling of these lines."""
         best = min(found, key=self._dullness)
         said, who = best.line, best.line.speaker
-        if who == self.viewer.npc:
+        if self._is_own(best):
             who = "I"
         text = shortened(said.corrected or said.text, MOST_SPOKEN)
         return f"{who or 'Someone'} said {day_in_words(best.at, self.now)}: {text}"
@@ -182,8 +182,11 @@ class CampaignView:
 
     def _dullness(self, found: FoundLine) -> tuple[bool, bool]:
         # The question whose answer is looked for was often put before.
-        own = self.viewer.npc is not None and found.line.speaker == self.viewer.npc
-        return found.line.text.rstrip().endswith("?"), own
+        return found.line.text.rstrip().endswith("?"), self._is_own(found)
+
+    def _is_own(self, found: FoundLine) -> bool:
+        # A player may bear the name of the NPC.
+        return found.line.speaker == self.viewer.npc and not found.line.player
 
 
 def shortened(text: str, most: int = MOST_SNIPPET) -> str:
@@ -200,7 +203,7 @@ class CampaignViews:
     campaign_of: Callable[[CallContext], CampaignKey]
     viewer_of: Callable[[CallContext], Viewer]
     now: Callable[[], float]
-    player_of: Callable[[CallContext], str]
+    player_of: Callable[[CallContext], tuple[str, str]]
 
     def of(self, context: CallContext) -> CampaignView:
         """Return the view of the NPC of a call."""
