@@ -129,10 +129,15 @@ class DatabaseCall:
         connection = self.slot.connection
         if connection is None or self._ended.is_set():
             return
-        with suppress(psycopg.Error, OSError):
-            connection.cancel_safe(timeout=_CANCEL)
+        cancel(connection)
         if not self._ended.wait(_CANCEL):
             cut(connection)
+
+
+def cancel(connection: Connection) -> None:
+    """Have the server cancel the statement that runs. Blocks for a second at most."""
+    with suppress(psycopg.Error, OSError):
+        connection.cancel_safe(timeout=_CANCEL)
 
 
 def cut(connection: Connection) -> None:

@@ -32,7 +32,7 @@ from glyphoxa_trio.memory.errors import MemoryUnavailable, MemoryUnusable
 
 from .address import PostgresAddress
 from .calls import Connection as Connection
-from .calls import DatabaseCall, Slot, cut
+from .calls import DatabaseCall, Slot, cancel, cut
 
 MOST: Final = 8  # connections
 PATIENCE: Final = 10.0  # seconds for a connection that is free, and for a lock
@@ -200,18 +200,29 @@ class PostgresPool:
         return await self._run(_EACH, run, args, within=_LONG)
 
     async def close(self) -> None:
-        """Close all connections; calls that run are waited for, up to 3 seconds."""
+        """Close all connections; calls that run are waited for, up to 3 seconds.
+
+        Those that still run then are cancelled at the server, and their connections
+        are cut.
+        """
         with trio.CancelScope(shield=True):
             with trio.move_on_after(_CLOSING):
                 for _ in self._all:
                     await self._free.acquire()
             self._closed = True
             late = [x for x in self._all if x not in self._idle]
-            for slot in late:
-                if slot.connection is not None:
-                    cut(slot.connection)
+            async with trio.open_nursery() as nursery:
+                for slot in late:
+                    if slot.connection is not None:
+                        run = trio.to_thread.run_sync
+                        nursery.start_soon(run, _stop, slot.connection)
             open_ = [x.connection for x in self._idle if x.connection is not None]
             await trio.to_thread.run_sync(_close, open_)
+
+
+def _stop(connection: Connection) -> None:
+    cancel(connection)
+    cut(connection)
 
 
 def _close(connections: list[Connection]) -> None:

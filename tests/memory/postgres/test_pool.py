@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import psycopg
 import pytest
@@ -228,3 +228,29 @@ def test_the_text_of_an_address_has_no_secrets() -> None:
     assert "hunter2" not in repr(address)
     error = psycopg.OperationalError("hunter2 is wrong,\n  says host")
     assert address.told(error) == "*** is wrong, says host"
+
+
+async def test_a_pool_that_closes_leaves_no_statement_behind(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_CLOSING", 0.1)
+    address = PostgresAddress.of(database)
+    slow = "select pg_sleep(100)"
+    failed: list[Exception] = []
+
+    async def call(work: Callable[..., Awaitable[object]]) -> None:
+        try:
+            await work(_execute, slow)
+        except MemoryUnavailable as error:
+            failed.append(error)
+
+    with trio.fail_after(LIMIT):
+        async with open_pool(address) as other, trio.open_nursery() as nursery:
+            async with open_pool(address) as pool:
+                for work in (pool.read, pool.write, pool.write_one):
+                    nursery.start_soon(call, work)
+                await until_it_sleeps(other)
+            with trio.fail_after(15):  # its statements would end by themselves after 30
+                while await sleeping(other):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+    assert len(failed) == 3
