@@ -82,18 +82,14 @@ class KnownThings:
         names = {call.id: call.name for one in messages for call in one.calls}
         found: list[tuple[str, str, str, bool]] = []
         for one in reversed(messages):
-            if one.role != "tool" or len(one.content) > _MOST_READ:
-                continue
-            try:
-                result = json.loads(one.content)
-            except (ValueError, RecursionError):
-                continue
-            data = result.get("data") if isinstance(result, dict) else None
+            read = one.role == "tool" and len(one.content) <= _MOST_READ
+            data = object_in(one.content).get("data") if read else None
+            called = words_of(names.get(one.call_id, "").rpartition("__")[2])
             if not isinstance(data, dict):
                 continue
-            called = words_of(names.get(one.call_id, "").rpartition("__")[2])
-            for word in called - {"create", "get", "start", "end"}:
-                found += _thing(word, data, "create" in called or "start" in called)
+            made = bool(called & {"create", "start"})
+            for word in sorted(called):
+                found += _thing(word, data, made)
             for key, inner in data.items():
                 for entry in inner if isinstance(inner, list) else ():
                     found += _thing(key, entry, made=False)
@@ -113,6 +109,15 @@ class KnownThings:
         return " ".join(sorted(named))
 
 
+def object_in(text: str) -> dict[str, Any]:
+    """Return the JSON object that a text is; empty if it is none."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _thing(kind: str, data: Any, made: bool) -> list[tuple[str, str, str, bool]]:
     """Return the thing of a kind that an object of a result describes, if it does."""
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
@@ -121,19 +126,32 @@ def _thing(kind: str, data: Any, made: bool) -> list[tuple[str, str, str, bool]]
     return [(stem(kind), data["id"], str(name), made)]
 
 
+@attrs.frozen
+class ReadArguments:
+    """The arguments that were read of an utterance.
+
+    ``missing`` are the required parameters that it does not give, with the values that
+    their schemas list; ``evident`` counts the values that could only be for this tool.
+    """
+
+    arguments: dict[str, Any]
+    missing: dict[str, list[Any]]
+    evident: int
+
+
 def arguments_for(
     parameters: Mapping[str, Any],
     utterance: ParsedUtterance,
     own: frozenset[str],
     known: KnownThings = KnownThings(),
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments in ``utterance``, and the required ones that are missing.
+) -> ReadArguments:
+    """Return the arguments in ``utterance``.
 
     ``own`` are the stems of the words that name the tool: they are not arguments.
     """
+    names = stems(" ".join(" ".join(words_of(x)) for x in properties_of(parameters)))
     numbers = [*utterance.numbers]
     definitions = parameters.get("$defs")
-    names = stems(" ".join(" ".join(words_of(x)) for x in properties_of(parameters)))
     reader = _ArgumentReader(utterance, own, known, names, definitions, numbers)
     return reader.read(parameters)
 
@@ -168,50 +186,52 @@ class _ArgumentReader:
     numbers: list[tuple[str, str]]
     depth: int = 0
 
-    def read(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def read(self, parameters: Mapping[str, Any]) -> ReadArguments:
         """Return the arguments, and the required parameters that are missing."""
-        properties = {
-            name: self._plain(x) for name, x in properties_of(parameters).items()
-        }
+        schemas = {x: self._plain(y) for x, y in properties_of(parameters).items()}
         required = set(required_of(parameters))
         arguments: dict[str, Any] = {}
-        missing = sorted(required - set(properties))
-        unsaid: dict[str, list[Any]] = {}
+        missing: dict[str, list[Any]] = {x: [] for x in sorted(required - set(schemas))}
+        evident = 0
         # An id that is said once is for one parameter: a required one, if there is one.
-        ids = [name for name in properties if words_of(name) & _IDENTIFIER_NAMES]
+        ids = [name for name in schemas if words_of(name) & _IDENTIFIER_NAMES]
         meant = [name for name in ids if name in required] or ids[:1]
-        for name, schema in properties.items():
+        for name, schema in schemas.items():
             needed = name in required
             value = None
             if name not in ids or name in meant:
                 value = self._evident(name, schema, needed)
             if value is None and name in ids:
                 value = self.known.id_for(name, self.utterance.text, required=needed)
+                evident += value is not None and needed
+            elif value is not None:
+                evident += 1
             if value is None and needed:
                 value = self._supposed(name, schema)
                 if value == "" and self.own <= stems(self.utterance.text):
                     # The tool was named in full, so the topic is left.
                     value = self.utterance.topic
                 if value is None or self._echoes(value):
-                    missing.append(name)
-                    unsaid[name] = choices_of(schema) or _least(schema)
+                    missing[name] = choices_of(schema) or _least(schema)
                     continue
+            if value is None and words_of(name) <= _NAME_NAMES:
+                value = self.utterance.called or None
             if value is not None:
                 arguments[name] = value
         # A choice that is left open is the first one, a number 1, if all else was said.
-        if any(isinstance(x, str) for x in arguments.values()) and all(
-            unsaid.get(name) for name in missing
-        ):
-            arguments |= {name: unsaid[name][0] for name in missing}
-            missing = []
+        said_some = any(isinstance(x, str) for x in arguments.values())
+        if said_some and all(missing.values()):
+            arguments |= {name: choices[0] for name, choices in missing.items()}
+            missing = {}
         # An empty search finds everything, so search for the topic.
         if not arguments and not required:
-            for name, schema in properties.items():
+            about = self.utterance.quoted or self.utterance.topic
+            for name, schema in schemas.items():
                 searched = words_of(name) & {"name", *QUERY_NAMES}
                 if searched and _type(schema) == "string" and not choices_of(schema):
-                    about = self.utterance.quoted or self.utterance.topic
-                    return ({}, [name]) if self._echoes(about) else ({name: about}, [])
-        return arguments, missing
+                    said = not self._echoes(about)
+                    return ReadArguments({name: about} if said else {}, {}, evident)
+        return ReadArguments(arguments, missing, evident)
 
     def _plain(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a schema without a reference, and the part of a union that is read."""
@@ -281,9 +301,9 @@ class _ArgumentReader:
                 return self._several(name, schema)
             case "object" if self.depth < 3:
                 self.depth += 1
-                arguments, missing = self.read(schema)
+                inner = self.read(schema)
                 self.depth -= 1
-                return None if missing else arguments
+                return None if inner.missing else inner.arguments
             case "string":
                 return self._text(words_of(name))
         return None
@@ -341,7 +361,8 @@ class _ArgumentReader:
             if words & names and (place := said.after(*prepositions)):
                 return place
         if words & _NAME_NAMES:
-            return said.called or said.name or said.subject or said.rest(self.own)
+            name = said.called or said.name or said.subject or said.rest(self.own)
+            return re.sub(r"^(?:N?PC|GM|AI) ", "", name)
         return said.quoted or _in_front_of(words, said.text) or self._about(said)
 
     def _about(self, said: ParsedUtterance) -> str:

@@ -10,7 +10,7 @@ search for what is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -24,7 +24,6 @@ from .arguments import (
     QUESTION_NAMES,
     KnownThings,
     arguments_for,
-    choices_of,
     properties_of,
     required_of,
     words_of,
@@ -74,6 +73,7 @@ _PLAIN: Final = _READING | stems(
     "add write create set make start open put end take give"
 )
 _COMMON: Final = _READING | _CHANGING | stems("take give update run")
+_TAKES_DICE: Final = stems("expression dice notation formula sides")
 _MEANT: Final = _table("""
 sell stock wares goods offer menu sale shop merchandise: stock ware inventory menu
   catalog good shop product
@@ -84,7 +84,7 @@ weather rain snow sunny cold warm wind storm temperature: weather forecast
 hour clock date day late: time clock date calendar
 news rumor rumour gossip happening: rumor rumour news gossip headline
 job quest task mission work errand: quest task job mission
-owe debt bill pay tab account: tab bill account balance debt
+owe debt bill pay tab account spent due: tab bill account balance debt
 future fate fortune prophecy destiny omen: oracle fortune prophecy
 vision see look show: vision
 song tune sing: music song tune track
@@ -107,6 +107,7 @@ _PHRASES: Final = tuple(
         (r"\bwhat (?:have|do) you (?:got|have|sell|offer)\b", "stock"),
         (r"\bhow (?:do|can|would) (?:i|we) (?:get|go|come) ", "route"),
         (r"\d \+ \d", "add"),
+        (r"\bopen (?:the )?(?:file )?\S+\.\w+", "read"),
         (r"\b(?:are there|how many|which|all|every(?:one|body))\b", "list"),
         (r"\bwho(?:'s| is| are)? (?:in|at|here|playing)\b", "player list"),
         (
@@ -144,30 +145,24 @@ _CAN: Final = re.compile(
 )
 _SUM: Final = re.compile(r"(?i)(?:[\W\d]|times|plus|minus|divided by|and|of)+")
 FORBIDS: Final = re.compile(
-    r"\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
+    r"(?i)\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
     r"(?:do not|don[']?t|never|must not|mustn't|stop)\b"
-    r"(?! (?:you|we|i|they|forget|mind|know|think|like|want|worry|believe)\b)",
-    re.IGNORECASE,
+    r"(?! (?:you|we|i|they|forget|mind|know|think|like|want|worry|believe)\b)"
 )
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
-    r"\band\b|\bthen\b|[;!?]+|\.\s|,\s(?=(?:what|how|where|who|why|when)\b)",
-    re.IGNORECASE,
+    r"(?i)\band\b|\bthen\b|[;!?]+|\.\s|,\s(?=(?:what|how|where|who|why|when)\b)"
 )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class FittingTool:
-    """A tool that fits an utterance, with its arguments, and what is missing of them.
-
-    ``choices`` are the values of the first missing one, if its schema lists them.
-    """
+    """A tool that fits an utterance, how well, and its arguments."""
 
     score: float
     name: str
     arguments: dict[str, Any]
-    missing: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
+    missing: dict[str, list[Any]] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -270,21 +265,15 @@ def candidates(
     top = max(ranks, default=0.0) or 1.0
     fitting: list[FittingTool] = []
     for tool, rank in zip(words, ranks, strict=True):
-        if not (evidence := _evidence(tool, said, spoken | meant, verbs, known)):
-            continue
-        arguments, missing = _read(tool, said, spoken, known)
-        schemas = properties_of(tool.spec.parameters)
-        fitting.append(
-            FittingTool(
-                score=evidence + rank / top,
-                name=tool.spec.name,
-                arguments=arguments,
-                missing=tuple(missing),
-                choices=tuple(map(str, choices_of(schemas.get(missing[0], {}))))
-                if missing
-                else (),
-            )
-        )
+        own = tool.name | (tool.server & spoken)
+        own |= {word for word in spoken if _through(word) & tool.name}
+        own |= {x for said_as, used in _VERBS if tool.verb in used for x in said_as}
+        read = arguments_for(tool.spec.parameters, said, own, known)
+        evident = 2.0 * read.evident
+        if evidence := _evidence(tool, said, spoken | meant, verbs, evident):
+            score = evidence + rank / top
+            name = tool.spec.name
+            fitting.append(FittingTool(score, name, read.arguments, read.missing))
     # A tool that lacks an argument is only asked about if no other one fits.
     fitting.sort(key=lambda one: (bool(one.missing), -one.score, one.name))
     return fitting
@@ -294,19 +283,8 @@ def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:
     """Return True if one of these tools, of which little is known, may be meant."""
     spoken, verbs = _spoken(said, KnownThings())
     spoken |= frozenset(x for word in spoken for x in _through(word))
-    return any(
-        _evidence(_ToolWords.of(tool), said, spoken, verbs, KnownThings())
-        for tool in tools
-    )
-
-
-def _read(
-    tool: _ToolWords, said: ParsedUtterance, spoken: frozenset[str], known: KnownThings
-) -> tuple[dict[str, Any], list[str]]:
-    own = tool.name | (tool.server & spoken)
-    own |= {word for word in spoken if _through(word) & tool.name}
-    own |= {x for said_as, used in _VERBS if tool.verb in used for x in said_as}
-    return arguments_for(tool.spec.parameters, said, own, known)
+    words = map(_ToolWords.of, tools)
+    return any(_evidence(tool, said, spoken, verbs, 0.0) for tool in words)
 
 
 def _spoken(
@@ -334,7 +312,7 @@ def _evidence(
     said: ParsedUtterance,
     spoken: frozenset[str],
     verbs: frozenset[str],
-    known: KnownThings,
+    evident: float,
 ) -> float:
     """Return how surely a tool is meant; 0 if it must not be called."""
     asks = said.is_question
@@ -342,14 +320,15 @@ def _evidence(
         return 4.0
     rolls = "roll" in tool.name or "roll" in tool.opening
     if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
-        return 4.0 if said.dice else 3.0
+        takes_dice = tool.parameters & _TAKES_DICE or not said.counts
+        return 4.0 if said.dice and takes_dice else 3.0
     verb = tool.verb in verbs
     if tool.changes and (asks or not verb):
         return 0.0
     changing = verbs & _CHANGING - _READING
     # To read is no answer to who wants something changed.
     reads = tool.verb in _READING - verbs and not tool.changes
-    if reads and not asks and changing and _first_verb(said):
+    if reads and not evident and not asks and changing and _first_verb(said):
         return 0.0
     nouns = tool.name - _COMMON
     hits = spoken & (nouns or tool.name)
@@ -361,11 +340,6 @@ def _evidence(
             for x in tool.server & spoken
         )
         score += 3.0 if addressed and tool.knows == "oracle" else 1.0
-    evident = sum(
-        2.0
-        for name, schema in properties_of(tool.spec.parameters).items()
-        if _is_evident(tool, name, schema, said, known)
-    )
     of_meaning = {x for word in spoken for x in meant_by(word)} & nouns
     of_description = len(spoken & (tool.described - _COMMON | tool.parameters))
     own_verb = tool.verb in spoken - _PLAIN
@@ -393,23 +367,6 @@ def _first_verb(said: ParsedUtterance) -> bool:
     return any(_verbs_for(x) & _CHANGING for x in begun)
 
 
-def _is_evident(
-    tool: _ToolWords,
-    name: str,
-    schema: Mapping[str, Any],
-    said: ParsedUtterance,
-    known: KnownThings,
-) -> bool:
-    needed = name in required_of(tool.spec.parameters)
-    one = {**tool.spec.parameters, "properties": {name: schema}, "required": []}
-    # A search is filled with any topic: that says nothing.
-    if words_of(name) & {"name", *QUERY_NAMES} and not choices_of(schema):
-        return False
-    if needed and known.id_for(name, said.text, required=True):
-        return name.endswith("id") and tool.changes
-    return bool(arguments_for(one, said, tool.name)[0])
-
-
 def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingTool]:
     """Return the tools that may know what a question is about, at most three."""
     text, asked = said.text, said.asked
@@ -428,9 +385,9 @@ def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingToo
         tool = _ToolWords.of(spec)
         if not (kind := tool.knows) or (not asked and kind != "oracle"):
             continue
-        arguments, missing = arguments_for(spec.parameters, said, tool.name)
-        if arguments and not missing:
-            one = FittingTool(score=0.0, name=spec.name, arguments=arguments)
+        read = arguments_for(spec.parameters, said, tool.name)
+        if read.arguments and not read.missing:
+            one = FittingTool(0.0, spec.name, read.arguments)
             found.setdefault(kind, []).append(one)
     memories = sorted(found.get("memory", []), key=_entities_first)[:2]
     rules, oracle = found.get("rules", [])[:1], found.get("oracle", [])[:1]

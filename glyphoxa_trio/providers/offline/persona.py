@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+from .utterance import words_in
+
 _NAME: Final = re.compile(
     r"\b(?:[Yy]ou are|[Yy]ou're|[Nn]ame is|[Nn]ame:|called)\s+"
     r"(?P<name>[A-Z][\w'-]*(?: (?:(?:the|of|von|van|de|der|la|al) )*[A-Z][\w'-]*)*)"
@@ -20,52 +22,43 @@ _HEADING: Final = re.compile(
     r"^#*\s*\**(?P<title>[A-Z][\w ,']{1,70}?)\**:\**\s*(?P<rest>.*)$"
 )
 _ABOUT_ONESELF: Final = re.compile(
-    r"^(?:who you are|personality|identity|role|background|occupation|job|backstory"
-    r"|character|about you|description|profession|biography|persona)$",
-    re.IGNORECASE,
+    r"(?i)^(?:who you are|personality|identity|role|background|occupation|job|backstory"
+    r"|character|about you|description|profession|biography|persona)$"
 )
-_KNOWLEDGE: Final = re.compile(r"^(?:what you know about|knowledge)$", re.IGNORECASE)
-_SCENE: Final = re.compile(
-    r"^(?:the )?(?:scene|setting|situation|place)$", re.IGNORECASE
-)
+_KNOWLEDGE: Final = re.compile(r"(?i)^(?:what you know about|knowledge)$")
+_SCENE: Final = re.compile(r"(?i)^(?:the )?(?:scene|setting|situation|place)$")
 # From here on, the rest of the paragraph is not for players.
 _HIDDEN_REST: Final = re.compile(
-    r"\b(?:secrets?|hidden|private(?:ly)?|do not reveal|spoilers?|gm only|dm only"
-    r"|instructions?|style|rules|notes?|important|output|format)\s*:.*",
-    re.IGNORECASE | re.DOTALL,
+    r"(?is)\b(?:secrets?|hidden|private(?:ly)?|do not reveal|spoilers?|gm only|dm only"
+    r"|instructions?|style|rules|notes?|important|output|format)\s*:.*"
 )
 _UNSPOKEN: Final = re.compile(
-    r"\b(?:secret\w*|hidden|hid(?:es|ing)?|conceal\w*|lie[sd]?|lying|pretend\w*"
+    r"(?i)\b(?:secret\w*|hidden|hid(?:es|ing)?|conceal\w*|lie[sd]?|lying|pretend\w*"
     r"|reveal\w*|password|disguise\w*|spy|spies|actually|in truth|in reality"
     r"|no ?(?:one|body) (?:knows|else|must|may)|never (?:tell|say|mention|speak)\w*"
     r"|covert\w*|betray\w*|traitor|murdere[rd]|plot\w*|only if|unless|must|should"
     r"|dm|gm|game master|do not|don't|always answer|respond\w*|repl(?:y|ies)"
     r"|markdown|markup|sentences?"
     r"|prompt|instruct\w*|assistant|language model|tools?|player characters?|format"
-    r"|in character|your answers?|words per|concise\w*|role-?play\w*)\b",
-    re.IGNORECASE,
+    r"|in character|your answers?|words per|concise\w*|role-?play\w*)\b"
 )
 _ORDERS: Final = re.compile(
-    r"^(?:speaks?|talks?|answers?|says?|uses?|keep (?:your|it|answers)|be|never|always"
-    r"|avoid|stay|remember|greet|help|if|when|act|sound|begin|end|refuse|ask|call"
+    r"(?i)^(?:speaks?|talks?|answers?|says?|uses?|keep (?:your|it|answers)|be|never"
+    r"|always|avoid|stay|remember|greet|help|if|when|act|sound|begin|end|refuse|ask|call"
     r"|you (?:speak|talk|answer|say|use|never|always|will|can|may|greet|are to|help"
-    r"|know that the player|are (?:talking|speaking))\b)\b",
-    re.IGNORECASE,
+    r"|know that the player|are (?:talking|speaking))\b)\b"
 )
 _FRAME: Final = re.compile(
-    r",? (?:a|an|the) (?:non-player )?(?:character|npc)(?: in| of)? .*?"
-    r"(?:game|rpg|campaign|adventure|world)\b",
-    re.IGNORECASE,
+    r"(?i),? (?:a|an|the) (?:non-player )?(?:character|npc)(?: in| of)? .*?"
+    r"(?:game|rpg|campaign|adventure|world)\b"
 )
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 _MOST_SAID: Final = 220  # characters of one sentence
-_IRREGULAR: Final = {
-    "has": "have",
-    "is": "am",
-    "was": "was",
-    "does": "do",
-    "goes": "go",
-}
+_IRREGULAR: Final = {"has": "have", "is": "am", "was": "was", "does": "do"}
+_NO_NAMES: Final = words_in(
+    "the a an one how what where who every all his her their your born raised"
+    " trained sworn exiled cursed blessed"
+)
 _AFTER_A_VERB: Final = (
     "the|a|an|every|each|all|too|about|it|his|her|their|to|that|what|who|how|when|no"
     "|nothing|everything|everyone|any|from|up|out|with|for"
@@ -163,17 +156,11 @@ def first_person(sentence: str, name: str, *, bare: bool = True) -> str:
         text = re.sub(r"\b(and|but|,) you are\b", r"\1 I am", text)
         text = re.sub(r"\b(and|but|,|which|that|what|where) you\b", r"\1 I", text)
         return _closed(_mine(text, "your", "you"))
-    subjects = [
-        x for x in (name, name.split()[0] if name else "", "He", "She", "They") if x
-    ]
-    for subject in subjects:
-        if text.startswith(f"{subject} ") and (
-            said := _conjugated(text[len(subject) + 1 :])
-        ):
-            own, them = {"She": ("her", "her"), "They": ("their", "them")}.get(
-                subject, ("his", "him")
-            )
-            return _closed(_mine(f"I {said}", own, them))
+    for subject in (name, name.partition(" ")[0], "He", "She", "They"):
+        rest = text.removeprefix(f"{subject} ") if subject else text
+        if rest != text and (said := _conjugated(rest)):
+            others = {"She": ("her", "her"), "They": ("their", "them")}
+            return _closed(_mine(f"I {said}", *others.get(subject, ("his", "him"))))
     if not bare:
         return ""
     if re.match(r"(?:An?|The|One of) ", text):
@@ -212,7 +199,7 @@ def _infinitive(verb: str) -> str:
         return ""
     if verb.endswith("ies"):
         return f"{verb[:-3]}y"
-    if verb.endswith(("shes", "ches", "xes", "sses", "zzes")):
+    if verb.endswith(("shes", "ches", "xes", "sses", "zzes", "oes")):
         return verb[:-2]
     return verb[:-1]
 
@@ -224,25 +211,8 @@ def _mine(text: str, own: str, them: str) -> str:
 
 def _lowered(text: str) -> str:
     """Return a text with a small first letter, if its first word is no name."""
-    first = text.split()[0] if text.split() else ""
-    common = first.lower() in {
-        *(
-            "the",
-            "a",
-            "an",
-            "one",
-            "how",
-            "what",
-            "where",
-            "who",
-            "every",
-            "all",
-            "his",
-        ),
-        *("her", "their", "your", "born", "raised", "trained", "sworn", "exiled"),
-        *("cursed", "blessed"),
-    }
-    if common or ("," in text and first.endswith(",")):
+    first = text.partition(" ")[0]
+    if first.lower() in _NO_NAMES or first.endswith(","):
         return text[:1].lower() + text[1:]
     return text
 

@@ -18,40 +18,36 @@ _SEARCHES: Final = ("search_sessions", "search_history", "search_facts")
 _SUMMARY: Final = "get_session_summary"
 
 ORDER: Final = re.compile(
-    r"(?:^|[,.!?;]\s*)(?:please,? |can you |could you )?"
+    r"(?is)(?:^|[,.!?;]\s*)(?:please,? |can you |could you )?"
     r"(?:remember|keep in mind|(?:do not|don't|never) forget)"
     r"(?: this)?(?:: ?| that |(?= my | i | we ))(?P<fact>.+)"
     r"|^(?P<before>.{8,}?),? (?:and |but |please )*"
     r"(?:keep|remember|(?:do not|don't|never) forget) (?:that|it|this)"
-    r"(?: in mind| for me)?\W*$",
-    re.IGNORECASE | re.DOTALL,
+    r"(?: in mind| for me)?\W*$"
 )
 _WHO_SPOKE: Final = r"(?:i|we|you|he|she|they|[a-z'-]+)"
 _QUESTION: Final = re.compile(
-    r"\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
+    r"(?i)\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
     rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
     r" (?:ever |just |already )?"
     r"(?:asked|say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
     r"|\bhave (?:we|i) (?:ever )?(?:met|been)\b|\bremember me\b"
     r"|\bwe (?:talk|spoke|speak)\w* about\b"
-    r"|\bdid i (?:just )?ask\b|\b(?:know|remember) about (?:me|us)\b",
-    re.IGNORECASE,
+    r"|\bdid i (?:just )?ask\b|\b(?:know|remember) about (?:me|us)\b"
 )
 _LAST_TIME: Final = re.compile(
-    r"\blast (?:time|session|evening)\b|\bwhat\b.* last night\b"
-    r"|\bwhere (?:did|had) we (?:leave|left) off\b",
-    re.IGNORECASE,
+    r"(?i)\blast (?:time|session|evening)\b|\bwhat\b.* last night\b"
+    r"|\bwhere (?:did|had) we (?:leave|left) off\b"
 )
 # Of this conversation, in which nothing need be searched for.
 _JUST_NOW: Final = re.compile(
-    r"\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last|now"
+    r"(?i)\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last|now"
     r"|earlier|a (?:moment|minute) ago|at the (?:start|beginning))\b"
     r"|\bmy (?P<which>last|first|previous) (?:\w+)\W*$"
     r"|^(?:what|repeat what) (?:did|have|was it) ?(?:i|you) (?:say|said|ask|asked)\W*$"
-    r"|\brepeat (?:that|what (?:i|you) said|yourself)\W*$",
-    re.IGNORECASE,
+    r"|\brepeat (?:that|what (?:i|you) said|yourself)\W*$"
 )
-FIRST: Final = re.compile(r"\b(?:first|beginning|start)\b", re.IGNORECASE)
+FIRST: Final = re.compile(r"(?i)\b(?:first|beginning|start)\b")
 
 
 def is_memory_order(name: str) -> bool:

@@ -10,60 +10,42 @@ from typing import Any, Final
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.tools.speech import ERROR_PHRASE, NOTHING_PHRASE, RESULT_PHRASE
 
-from .arguments import QUERY_NAMES
+from .arguments import QUERY_NAMES, object_in
 from .sayings import Wording
-from .utterance import ParsedUtterance, stems
+from .utterance import ParsedUtterance, stems, words_in
 
 NOTHING_KNOWN: Final = "I remember nothing of that."
 _FIXED: Final = {RESULT_PHRASE, NOTHING_PHRASE, ERROR_PHRASE, NOTHING_KNOWN, ""}
 _MOST_SAID: Final = 300  # characters spoken of one result
 _MOST_LISTED: Final = 5
 _TECHNICAL: Final = re.compile(
-    r"traceback|exception|errno|https?:|\bjson\b|\bnull\b|validation|[{}<>]|\w+Error\b"
-    r"|0x[0-9a-f]+|stack|\b\d{3} (?:internal|bad|not found)",
-    re.IGNORECASE,
+    r"(?i)traceback|exception|errno|https?:|\bjson\b|\bnull\b|validation|[{}<>]|\w+Error\b"
+    r"|0x[0-9a-f]+|stack|\b\d{3} (?:internal|bad|not found)"
 )
 _PREFIX: Final = re.compile(
-    r"^(?:(?:error(?: \w+){0,4}|[a-z]*error|failed(?: \w+){0,4}|tool error)\s*:\s*)+",
-    re.IGNORECASE,
+    r"(?i)^(?:(?:error(?: \w+){0,4}|\w*error|failed(?: \w+){0,4}|tool error)\s*:\s*)+"
 )
 # Keys whose value is the answer itself, and those that say nothing to a person.
-_TEXTS: Final = (
-    *("answer", "reply", "text", "description", "summary", "excerpt", "result"),
-    *("message", "content", "value"),
+_TEXTS: Final = words_in(
+    "answer reply text description summary excerpt result message content value"
 )
-_NAMES: Final = (
-    "name",
-    "display_name",
-    "title",
-    "label",
-    "item",
-    "fact",
-    "snippet",
-    "text",
-    "id",
-)
+_NAMES: Final = words_in("name display_name title label item fact snippet text id")
 _SILENT: Final = re.compile(
     r"^(?:.*_)?(?:id|ids|uuid|url|uri|score|system|type|version|hash|ok|success|status"
-    r"|token|schema|href|[a-z]+_at|session_id|timestamp|confidence)$"
+    r"|token|schema|href|[a-z]+_at|timestamp|confidence)$"
 )
-_UNITS: Final = {
-    *("km", "miles", "m", "minutes", "hours", "days", "seconds", "gold", "silver"),
-    *(
-        "copper",
-        "kg",
-        "percent",
-        "celsius",
-        "fahrenheit",
-        "gp",
-        "sp",
-        "cp",
-        "feet",
-        "ft",
-    ),
-}
-_LISTS: Final = ("results", "items", "entries", "matches", "data", "lines", "hits")
+_UNITS: Final = words_in(
+    "km miles m minutes hours days seconds gold silver copper kg percent celsius"
+    " fahrenheit gp sp cp feet ft"
+)
+_LISTS: Final = words_in("results items entries matches data lines hits")
 _STRANGE: Final = re.compile(r"[{\[][\"'{\[]|^\s*[{\[].*[}\]]\s*$", re.DOTALL)
+_BAD: Final = {
+    **dict.fromkeys(("timeout", "skipped", "pending"), "late"),
+    **dict.fromkeys(("unavailable", "crashed"), "broken"),
+    "cancelled": "stopped",
+    "denied": "denied",
+}
 
 
 def report(
@@ -75,18 +57,14 @@ def report(
     """
     calls = {call.id: call for one in turn for call in one.calls}
     told: list[str] = []
-    searched = False
     for one in turn:
-        if one.role != "tool":
-            continue
-        call = calls.get(one.call_id)
-        name = call.name if call else one.name
-        query = _query(call.arguments if call else "")
-        sentence = sentence_of(name, one.content, wording, said, query)
-        searched |= not sentence
-        told.append(sentence)
+        if one.role == "tool":
+            call = calls.get(one.call_id)
+            query = _query(call.arguments if call else "")
+            name = call.name if call else one.name
+            told.append(sentence_of(name, one.content, wording, said, query))
     known = [x for x in dict.fromkeys(told) if x]
-    return known if known or searched else [wording.answer("done", {})]
+    return known if known or "" in told else [wording.answer("done", {})]
 
 
 def sentence_of(
@@ -97,24 +75,23 @@ def sentence_of(
     query: str = "",
 ) -> str:
     """Return a sentence about a tool's result; empty if a search found nothing."""
-    try:
-        result = json.loads(content)
-    except (ValueError, RecursionError):
-        result = content
+    result = _json(content, content)
     status, message, data = "ok", "", result
-    if isinstance(result, dict) and result.keys() & {
-        "status",
-        "message",
-        "data",
-        "error",
-    }:
+    envelope = {"status", "message", "data", "error"}
+    if isinstance(result, dict) and result.keys() & envelope:
         failed = result.get("error")
         status = str(result.get("status") or ("tool_error" if failed else "ok"))
         message = _words(result.get("message") or failed)
         data = result.get("data")
     if status == "ok":
         return _good(message, data, wording, said, query)
-    return _bad(status, message, name, wording)
+    message = _PREFIX.sub("", message)
+    why = "" if message in _FIXED or _TECHNICAL.search(message) else message
+    if why and status not in _BAD:
+        return closed(f"I cannot: {cut(why)}")
+    tool = name.rpartition("__")[2].replace("_", " ").strip() or name or "that"
+    values = {"tool": tool, "Tool": tool[:1].upper() + tool[1:]}
+    return wording.answer(_BAD.get(status, "failed"), values)
 
 
 def _good(
@@ -134,9 +111,7 @@ def _good(
             return ""
         if relevant[0] is not found[0] or message in _FIXED:
             return closed(_entry(relevant[0], wording.name))
-    if message == NOTHING_KNOWN:
-        return ""
-    if query and message in _FIXED and not data:
+    if message == NOTHING_KNOWN or (query and message in _FIXED and not data):
         return ""
     if re.fullmatch(r"-?\d+(?:\.\d+)?", message):
         return closed(describe(float(message)))
@@ -144,44 +119,16 @@ def _good(
         message = describe(data) or ("" if message in _FIXED else describe(message))
     if message:
         return closed(cut(message))
-    if data is None or isinstance(data, bool) or (data and not _listing(data)):
-        return wording.answer("done", {})
-    return wording.answer("nothing", {})
-
-
-_BAD: Final = {
-    **dict.fromkeys(("timeout", "skipped", "pending"), "late"),
-    **dict.fromkeys(("unavailable", "crashed"), "broken"),
-    "cancelled": "stopped",
-    "denied": "denied",
-}
-
-
-def _bad(status: str, message: str, name: str, wording: Wording) -> str:
-    message = _PREFIX.sub("", message)
-    why = "" if message in _FIXED or _TECHNICAL.search(message) else message
-    if why and status not in _BAD:
-        return closed(f"I cannot: {cut(why)}")
-    tool = plain(name)
-    values = {"tool": tool, "Tool": tool[:1].upper() + tool[1:]}
-    return wording.answer(_BAD.get(status, "failed"), values)
-
-
-def _listing(data: Any) -> bool:
-    """Return True for data in which a list was asked for."""
-    return isinstance(data, str | list) or any(
-        isinstance(x, list) for x in data.values()
+    listing = isinstance(data, str | list) or (
+        isinstance(data, Mapping)
+        and (not data or any(isinstance(x, list) for x in data.values()))
     )
+    return wording.answer("nothing" if listing else "done", {})
 
 
 def _query(arguments: str) -> str:
     """Return the words that a call searched for; empty if it was no search."""
-    try:
-        values = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(values, dict):
-        return ""
+    values = object_in(arguments)
     names = {"name", *QUERY_NAMES}
     words = (x for key, x in values.items() if key in names and isinstance(x, str))
     return next(words, "")
@@ -197,17 +144,17 @@ def _found(data: Any) -> list[Any] | None:
 
 
 def _answers(entry: Any, query: str, said: ParsedUtterance | None) -> bool:
-    text = _entry(entry, "")
     about = stems(query)
     words = stems(" ".join(str(x) for x in entry.values() if isinstance(x, str)))
     if about and len(about & words) * 2 < len(about) + (len(about) > 1):
         return False
-    quoted = entry.get("snippet") or entry.get("text") or text
     if "speaker" not in entry:
         return True
+    quoted = entry.get("snippet") or entry.get("text") or _entry(entry, "")
     line = ParsedUtterance(str(quoted).strip("… "))
-    asked = line.is_question or bool(line.asked)
-    return not asked and (said is None or line.text not in said.text)
+    return not (line.is_question or line.asked) and (
+        said is None or line.text not in said.text
+    )
 
 
 def _entry(entry: Any, me: str) -> str:
@@ -219,8 +166,10 @@ def _entry(entry: Any, me: str) -> str:
         when = next((x for x in (entry.get("when"), entry.get("day")) if x), "")
         text = entry.get("snippet") or entry.get("text") or ""
         return f"{who} said{f' {when}' if when else ''}: {_words(text)}"
-    name = next((_words(entry[x]) for x in _NAMES if entry.get(x)), "")
-    text = next((_words(entry[x]) for x in _TEXTS if entry.get(x)), "")
+    name, text = (
+        next((_words(entry[x]) for x in keys if entry.get(x)), "")
+        for keys in (_NAMES, _TEXTS)
+    )
     if name and text and name != text:
         return cut(f"{name}: {text}")
     return cut(text or name or describe(entry))
@@ -229,15 +178,13 @@ def _entry(entry: Any, me: str) -> str:
 def describe(value: Any) -> str:
     """Return data in words: the values that can be spoken, with their names."""
     match value:
-        case None:
-            return ""
         case bool():
             return "yes" if value else "no"
         case int() | float():
             return f"it comes to {_words(value)}"
         case str():
-            inner = _json(value)
-            return describe(inner) if inner is not None else cut(_words(value))
+            inner = _json(value) if value.lstrip().startswith(("{", "[")) else None
+            return cut(_words(value)) if inner is None else describe(inner)
         case list():
             return cut(_listed(value))
         case Mapping():
@@ -245,13 +192,11 @@ def describe(value: Any) -> str:
     return ""
 
 
-def _json(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[")):
-        return None
+def _json(text: str, otherwise: Any = None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return otherwise
 
 
 def _object(value: Mapping[str, Any]) -> str:
@@ -265,62 +210,52 @@ def _object(value: Mapping[str, Any]) -> str:
     for key in _TEXTS:
         if isinstance(value.get(key), str) and len(value[key].split()) > 2:
             return _words(value[key])
-    told: list[str] = []
     spoken = {k: v for k, v in value.items() if not _SILENT.match(str(k).lower())}
-    for key, inner in (spoken or value).items():
-        name = _key(key)
-        if isinstance(inner, bool):
-            if " " in name:
-                told.append(f"{name}, {'yes' if inner else 'no'}")
-            else:
-                told.append(f"it is {'' if inner else 'not '}{name}")
-        elif isinstance(inner, list | Mapping) and not inner:
-            told.append(f"there are no {name}")
-        elif isinstance(inner, list):
-            verb = "is" if len(inner) == 1 else "are"
-            listed = _listed(inner)
-            told.append(
-                f"the {name} {verb} {listed}"
-                if listed
-                else f"there {verb} {len(inner)} {name}"
-            )
-        elif isinstance(inner, Mapping):
-            if text := _object(inner):
-                told.append(f"of the {name}, {text}")
-        elif inner is not None and (text := _words(inner)):
-            unit = name.rpartition(" ")[2]
-            if unit in _UNITS and unit != name and not isinstance(inner, str):
-                told.append(f"the {name.removesuffix(f' {unit}')} is {text} {unit}")
-            else:
-                told.append(f"the {name} is {text}")
-    return joined(told)
+    told = [_pair(_key(key), inner) for key, inner in (spoken or value).items()]
+    return joined([x for x in told if x])
+
+
+def _pair(name: str, value: Any) -> str:
+    """Return what is said of one value and its name."""
+    if isinstance(value, bool):
+        if " " in name:
+            return f"{name}, {'yes' if value else 'no'}"
+        return f"it is {'' if value else 'not '}{name}"
+    if isinstance(value, list | Mapping) and not value:
+        return f"there are no {name}"
+    if isinstance(value, list):
+        verb, listed = "is" if len(value) == 1 else "are", _listed(value)
+        return f"the {name} {verb} {listed}" if listed else f"{name}: {len(value)}"
+    if isinstance(value, Mapping):
+        return f"of the {name}, {text}" if (text := _object(value)) else ""
+    if value is None or not (text := _words(value)):
+        return ""
+    unit = name.rpartition(" ")[2]
+    if unit in _UNITS and unit != name and not isinstance(value, str):
+        return f"the {name.removesuffix(f' {unit}')} is {text} {unit}"
+    return f"the {name} is {text}"
 
 
 def _listed(values: Sequence[Any]) -> str:
-    parts = [_part(x) for x in values]
-    parts = [x for x in parts if x]
+    parts = [x for x in map(_part, values) if x]
     more = len(parts) - _MOST_LISTED
-    if more > 1:
-        parts = [*parts[:_MOST_LISTED], f"{more} more"]
-    return joined(parts)
+    return joined([*parts[:_MOST_LISTED], f"{more} more"] if more > 1 else parts)
 
 
 def _part(value: Any) -> str:
+    if isinstance(value, list):
+        return joined([_part(x) for x in value])
     if not isinstance(value, Mapping):
-        return (
-            joined([_part(x) for x in value])
-            if isinstance(value, list)
-            else _words(value)
-        )
+        return _words(value)
     named = next((x for x in _NAMES if value.get(x)), "")
     if not named or (named == "id" and len(value) > 1):
         return _object(value)
     numbers = [
         f"{_key(key)} {_words(inner)}"
         for key, inner in value.items()
-        if key != named
-        and isinstance(inner, int | float)
+        if isinstance(inner, int | float)
         and not isinstance(inner, bool)
+        and key != named
         and not _SILENT.match(str(key).lower())
     ]
     more = f" ({', '.join(numbers[:2])})" if numbers else ""
@@ -363,8 +298,3 @@ def closed(text: str) -> str:
     """Return a text as a sentence: with a capital letter and a full stop."""
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…", '"', "'")) else f"{text}."
-
-
-def plain(name: str) -> str:
-    """Return the name of a tool as people say it."""
-    return name.rpartition("__")[2].replace("_", " ").strip() or name or "that"

@@ -61,11 +61,11 @@ goodbye: ^(?:\w+,? ){0,2}i(?:'m|'ll| \w+){1,2} (?:go|going|leav\w+|be off)\W*$
 greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hiya|ho|yo|sup|ahoy)\b(?:.{0,9}\?|[^?]{0,40})$
   ^(?:hail|greetings|salutations|well met|howdy)\b[^?]{0,40}$
   ^(?:good )?(?:morning|morrow|day|evening|afternoon|eve)\b[^?]{0,40}$
-  ^(?:is )?(?:any(?:one|body)|some\w+) (?:here|there|home)
+  ^(?:is |are )?(?:you|any(?:one|body)|some\w+) (?:here|there|home|awake)\b
   = Well met{you}. {greeting} / Hello{you}. I am {name}; what can I do for you?
   / Good to see you{you}. {trait} / Greetings{you}. / A good day to you{you}.
 insult: \b(?:you|your|you're)\b.{0,25}\b(?:idiot|stupid|fool|ugly|moron|dumb|old man)\b
-  \b(?:you|your|you're)\b.{0,25}\b(?:liar|coward|useless|boring|no help|scum|sucks?)\b
+  \b(?:you|your|you're)\b.{0,25}\b(?:liar|coward|useless|boring|no help|suck|smell)\b
   ^(?:you )?(?:idiot|stupid|fool|moron|liar|coward|scum|bastard|jerk)\W*$
   \b(?:hate|damn|screw|fuck) you\b|\bshut up\b|^(?:fuck|shit|crap)\b
   = I have been called worse{you}. / Words. I let them pass.
@@ -84,7 +84,7 @@ unclear: \bi (?:don't|do not) (?:understand|get it|follow)\b|\bwhat do you mean\
   ^(?:what|huh|pardon|sorry|hm+)\?+$
   = Ask me once more{you}, in other words. / Then ask me something simpler{you}.
 no: ^(?:stop|be quiet|quiet|silence)(?: talking| it| that)?\W*$|^never ?mind\b
-  ^(?:no|nope|nah|nay|never|not really|no way|not now)\b[^?]{0,20}$
+  ^(?:no|nope|nah|nay|never|not really|no way|not now|forget it)\b[^?]{0,20}$
   = As you like{you}. / Then not. / Very well. Something else?
 """
 

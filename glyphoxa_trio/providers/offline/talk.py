@@ -25,22 +25,20 @@ _NOBODY: Final = {
     *("player", "user", "you", "guest", "human", "caller", "client", "spieler", "me")
 }
 _WISH: Final = re.compile(
-    r"^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b|\bi(?:'d like|"
+    r"(?i)^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b|\bi(?:'d like|"
     r" would like| want| need)\b(?! to)|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b"
-    r"|^(?:an?|one|two|some|another) ",
-    re.IGNORECASE,
+    r"|^(?:an?|one|two|some|another) "
 )
 _STATES: Final = re.compile(
-    r"(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'", re.IGNORECASE
+    r"(?i)(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'"
 )
 _OF_ONESELF: Final = re.compile(
-    r"\b(?:do|are|can|have|did|were|will|would) you\b|\byour\b", re.IGNORECASE
+    r"(?i)\b(?:do|are|can|have|did|were|will|would) you\b|\byour\b"
 )
 _NOTE: Final = re.compile(
-    r"(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)",
-    re.IGNORECASE,
+    r"(?i)(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)"
 )
-_ORDER: Final = re.compile(r"^(?:please )?remember(?: this| that)?:? ", re.IGNORECASE)
+_ORDER: Final = re.compile(r"(?i)^(?:please )?remember(?: this| that)?:? ")
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
 
 
@@ -74,8 +72,9 @@ class CharacterTalk:
         text = said.text.strip()
         if foreign := excuse(self.wording.language, self.persona.first_name):
             return foreign
-        if lacking and (lacking.choices or lacking.score > 3 or not said.is_question):
-            return self._lacks(lacking)
+        choices = next(iter(lacking.missing.values()), []) if lacking else []
+        if lacking and (len(choices) > 1 or lacking.score > 3 or not said.is_question):
+            return self._lacks([*lacking.missing], choices)
         if len(text.split()) > _MOST_WORDS:
             return self.answer("long")
         if said.is_question and (told := self.told(said.rest(frozenset()), whole=True)):
@@ -91,13 +90,13 @@ class CharacterTalk:
             return self.answer("self")
         return self._anything(said, text)
 
-    def _lacks(self, tool: FittingTool) -> str:
-        if tool.choices:
-            choices = joined([x.replace("_", " ") for x in tool.choices], last="or")
-            return self.answer("which", choices=choices)
-        if words_of(tool.missing[0]) & PERSON_NAMES:
+    def _lacks(self, missing: Sequence[str], choices: Sequence[object]) -> str:
+        if len(choices) > 1:
+            named = [str(x).replace("_", " ") for x in choices]
+            return self.answer("which", choices=joined(named, last="or"))
+        if words_of(missing[0]) & PERSON_NAMES:
             return self.answer("inwhosename")
-        names = joined([x.replace("_", " ") for x in tool.missing])
+        names = joined([x.replace("_", " ") for x in missing])
         return self.answer("missing", missing=names)
 
     def _anything(self, said: ParsedUtterance, text: str) -> str:

@@ -77,11 +77,10 @@ the = (?:der|die|das|den|dem)\b
 I = ich\b
 """
 _REMEMBER: Final = re.compile(
-    r"(?:bitte )?(?:merke? dir|denke? daran|vergiss nicht)[,: ]*(?:dass )?(.+)",
-    re.IGNORECASE,
+    r"(?i)(?:bitte )?(?:merke? dir|denke? daran|vergiss nicht)[,: ]*(?:dass )?(.+)"
 )
 _IN_ENGLISH: Final = tuple(
-    (re.compile(rf"\b(?:{german})", re.IGNORECASE), english.replace("~", " "))
+    (re.compile(rf"(?i)\b(?:{german})"), english.replace("~", " "))
     for english, german in (x.split(" = ") for x in _GERMAN.strip().splitlines())
 )
 

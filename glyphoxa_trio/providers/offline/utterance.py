@@ -26,44 +26,39 @@ _COUNTS: Final = {
     )
 }
 _COUNT: Final = re.compile(
-    r"(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:an? )?"
+    r"(?i)(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:an? )?"
     rf"(?P<first>{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
     rf"(?:[- ](?P<rest>one|two|three|four|five|six|seven|eight|nine)(?![- ]sided))?"
-    r"\b(?: of)?",
-    re.IGNORECASE,
+    r"\b(?: of)?"
 )
 _DICE: Final = re.compile(
-    r"(?:(?<![\w.])-)?\b(?:\d+ ?)?[dw] ?(?:\d+|%)(?:k[hl]\d*|adv|dis)?"
-    r"(?:\s*[+-]\s*\d+(?:d\d+)?)*",
-    re.IGNORECASE,
+    r"(?i)(?:(?<![\w.])-)?\b(?:\d+ ?)?[dw] ?(?:\d+|%)(?:k[hl]\d*|adv|dis)?"
+    r"(?:\s*[+-]\s*\d+(?:d\d+)?)*"
 )
 # Dice in words: how many, of how many sides.
 _IN_WORDS: Final = re.compile(
-    r"\b(?:number|something|anything|die)\b.{0,12}?\b(?P<low>-?\d+)"
+    r"(?i)\b(?:number|something|anything|die)\b.{0,12}?\b(?P<low>-?\d+)"
     r" ?(?:and|to|-) ?(?P<high>\d+)"
     r"|(?:(?P<many>\d+) )?(?:(?P<sides>\d+)[- ]?sided )?"
-    r"\b(?:dice|die|w\u00fcrfel)\b(?: (?:with|of) (?P<faces>\d+) sides)?",
-    re.IGNORECASE,
+    r"\b(?:dice|die|w\u00fcrfel)\b(?: (?:with|of) (?P<faces>\d+) sides)?"
 )
-_PLUS: Final = re.compile(r"(?:\+|\bplus|(?P<minus>-|\bminus)) ?(?P<much>\d+)\b")
+_PLUS: Final = re.compile(r"(?:\+|\bplus|\badd|(?P<minus>-|\bminus)) ?(?P<much>\d+)\b")
 _BONUS: Final = re.compile(r"(?<!\d)(?<!\d )(?:\+|\bplus) ?\d+\b")
 _KEPT: Final = re.compile(
-    r"\b(?P<how>drop|without|ignor\w+|discard\w*|keep|take|use|remov\w+)\w*"
+    r"(?i)\b(?P<how>drop|without|ignor\w+|discard\w*|keep|take|use|remov\w+)\w*"
     r" (?:the |only )*"
     r"(?:(?P<much>\d+) )?(?P<low>lowest|worst|smallest|highest|best|largest)"
-    r"(?: (?P<more>\d+))?",
-    re.IGNORECASE,
+    r"(?: (?P<more>\d+))?"
 )
 _ROLLS: Final = re.compile(
-    r"\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative"
+    r"(?i)\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative"
     r"|saving throws?|(?!the |this )\w+ check)\b"
-    r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b",
-    re.IGNORECASE,
+    r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b"
 )
 _FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
 _IDENTIFIER: Final = re.compile(r"\b[a-z0-9]+(?:[-_:][a-z0-9]+)+\b")
 _SUBJECT: Final = re.compile(
-    r"\b(?:about|for|named|called|in|at|from|with|to|on|by) (.+)", re.IGNORECASE
+    r"(?i)\b(?:about|for|named|called|in|at|from|with|to|on|by) (.+)"
 )
 BETWEEN: Final = re.compile(
     r"\W+(?:about|of|for|in|at|from|with|to|on|onto|into|by|please|now)\b"
@@ -76,16 +71,13 @@ _WHO_DOES: Final = re.compile(
     r"([A-Z][a-z]+) (?:wants|would|joins|owes|has|pays|gets)\b"
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w])")
-_ARTICLE: Final = re.compile(
-    r"^(?:the|an?|my|your|our|this|that|some|any) (?=\w)", re.IGNORECASE
-)
+_ARTICLE: Final = re.compile(r"(?i)^(?:the|an?|my|your|our|this|that|some|any) (?=\w)")
 # Words before a topic that only say how it is meant.
 _LEAD: Final = re.compile(
-    r"^(?:the |any |an? )?(?:exact |basic )?(?:(?:rules?|differences?|meaning|effects?"
-    r"|definition|details?|word|term|entry|name)s? (?:for|of|on|about|between|behind"
+    r"(?i)^(?:the |any |an? )?(?:exact |basic )?(?:(?:rule|difference|meaning|effect"
+    r"|definition|detail|word|term|entry|name)s? (?:for|of|on|about|between|behind"
     r"|called|to|when)|(?:spell|condition|rule|word|term)s? (?:called |named )?(?=\w)"
-    r"(?!is |are |do|work|in ))\s*",
-    re.IGNORECASE,
+    r"(?!is |are |do|work|in ))\s*"
 )
 # "What's behind that door?" asks of no thing that has a name.
 _NO_TOPIC: Final = re.compile(
@@ -93,10 +85,10 @@ _NO_TOPIC: Final = re.compile(
     r"|down|it|next|for)\b"
 )
 _POLITE: Final = re.compile(
-    r"\b(?:can|could|would|will) (?:you|u)\b(?! (?:be|die|live|do|help)\b)|\bplease\b"
+    r"(?i)\b(?:can|could|would|will) (?:you|u)\b(?! (?:be|die|live|do|help)\b)"
+    r"|\bplease\b"
     r"|\bi(?: want|'d like| would like|'ll have)\b|\blet(?:'s| us| me)\b"
-    r"|\b(?:can|may|could) (?:i|we) (?:have|get|buy|see|roll|open)\b|\bbitte\b",
-    re.IGNORECASE,
+    r"|\b(?:can|may|could) (?:i|we) (?:have|get|buy|see|roll|open)\b|\bbitte\b"
 )
 STATES: Final = re.compile(
     r"(?i)(?:(?:ba+h|oh?|well|hey|ugh|a+h|so|but|and)\b[,. ]+)*(?:i|we|he|she|they|it"
@@ -104,10 +96,9 @@ STATES: Final = re.compile(
     r"|their|yesterday)\b(?! (?:want|need|would|wonder|rules?)\b)"
 )
 _ASKS: Final = re.compile(
-    r"^(?:(?:and|so|but|well|then|hey|ok(?:ay)?|oh|um+|now),? )*(?:what|whats|who|whose"
+    r"(?i)^(?:(?:and|so|but|well|then|hey|ok(?:ay)?|oh|um+|now),? )*(?:whats?|who|whose"
     r"|where|when|why|how|which|is|are|was|were|do|does|did|has|have|had|am|should"
-    r"|shall|will|would|can|could|any)\b",
-    re.IGNORECASE,
+    r"|shall|will|would|can|could|any)\b"
 )
 # The ways to ask for what is known of something, which stands as ``topic``.
 _ASKED: Final = tuple(
@@ -117,6 +108,7 @@ _ASKED: Final = tuple(
 \b(?:differences? between|compare) (?P<topic>.+)
 \babout (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
+\bwhat (?:level|kind|sort|type|school|range|size) (?:is|are|of|does) (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
 \b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
 \bhow (?:many|much) .+? (?:does|do|is|are) (?P<topic>(?!i\b|you\b|we\b).+?)(?: \w+)?$
@@ -135,16 +127,15 @@ _ASKED: Final = tuple(
 )
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
 _AFTER_TOPIC: Final = re.compile(
-    r",? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
-    r"|at all|from here|mean|for me|works?|rules?|does)$",
-    re.IGNORECASE,
+    r"(?i),? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
+    r"|at all|from here|mean|for me|works?|rules?|does)$"
 )
 _ASKING_WORDS: Final = (
     "ask asks bit could explain find give gives hear know knows let look looks many"
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
     " there thank thanks far get got go now then no not put talk talked speak spoken"
-    " here sir bitte mir"
+    " here sir bitte mir each apiece piece pieces"
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # Words that say what is asked; a typing error in one of them is corrected.
@@ -226,6 +217,11 @@ class ParsedUtterance:
         if found := re.search(r"\b(dis)?advantage\b", self.text, re.IGNORECASE):
             return "2d20kl1" if found[1] else "2d20kh1"
         return "1d20"
+
+    @property
+    def counts(self) -> bool:
+        """If it has a number that is not only added."""
+        return re.search(r"\d", _BONUS.sub("", self._counted)) is not None
 
     @property
     def check(self) -> str:
@@ -418,6 +414,11 @@ def _only_files(quoted: re.Match[str]) -> str:
     """Return a quotation that is a file name, without its quotes; otherwise a space."""
     inside = next(group for group in quoted.groups() if group)
     return f" {inside} " if _FILE.fullmatch(inside) else " "
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """Return the words of a table."""
+    return tuple(text.split())
 
 
 def stems(text: str) -> frozenset[str]:

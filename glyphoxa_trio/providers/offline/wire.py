@@ -30,7 +30,7 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
-from .arguments import KnownThings
+from .arguments import KnownThings, object_in
 from .choosing import FORBIDS, MOST_CALLS, candidates, clauses, findable, knowing
 from .persona import persona_of
 from .recalling import ORDER, is_memory_order, just_now, recalled, recalls, topic_of
@@ -50,22 +50,19 @@ _OPENS: Final = "Now say only the first sentence of your answer"
 _ASIDE: Final = "(What "  # the beginning of what is overheard and known
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 _REFERS: Final = re.compile(
-    r"\b(?P<before>is|are|was|do|does|did|to|of|about|from|put|add|write|charge|read|buy)"
+    r"(?i)\b(?P<before>is|are|was|do|does|did|to|of|about|from|put|add|write|charge|read|buy)"
     r" (?:it|that|this|there|they|them|he|him|she|her)\b"
-    r"(?=\W*$| (?:do|mean|work|cost|from|on|onto|to|down)\b)",
-    re.IGNORECASE,
+    r"(?=\W*$| (?:do|mean|work|cost|from|on|onto|to|down)\b)"
 )
 _OF_TIME: Final = re.compile(r"\b(?:time|hour|day|date|late|cold|warm)\b")
 _AGAIN: Final = re.compile(
-    r"(?:please |and |now )*(?:(?:(?:do|try|say|roll|throw) )?(?:it |that |one )?"
+    r"(?i)(?:please |and |now )*(?:(?:(?:do|try|say|roll|throw) )?(?:it |that |one )?"
     r"(?:again|once more|one more time)|re-?roll|same again|another (?:one|roll|time)"
-    r"|once more|encore|repeat|nochmal|noch ?einmal)(?: please)?\W*",
-    re.IGNORECASE,
+    r"|once more|encore|repeat|nochmal|noch ?einmal)(?: please)?\W*"
 )
 _SURE: Final = 3.0  # of a tool that lacks an argument, and is the one that is meant
 _COMPARES: Final = re.compile(
-    r"(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*",
-    re.IGNORECASE,
+    r"(?i)(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*"
 )
 _VERBS: Final = stems("cast buy see find use have learn take try go visit pint want")
 
@@ -205,7 +202,7 @@ class _Answering:
         for one in reversed(self.talk.before):
             if any(call.name in names for call in one.calls):
                 return [
-                    (call.name, json.loads(call.arguments or "{}"))
+                    (call.name, object_in(call.arguments))
                     for call in one.calls
                     if call.name in names
                 ]
