@@ -133,12 +133,71 @@ def told(*results: tuple[str, Any]) -> str:
         ("play some battle music", ("play_music", {"mood": "battle"})),
         ("play some music", ("play_music", {"mood": "calm"})),
         ("pour 3 mugs of ale", ("mcp__bar__pour", {"mugs": 3})),
+        ("pick a number from 3 to 8", ("roll", {"expression": "1d6+2"})),
+        ("throw 3 eight-sided dice", ("roll", {"expression": "3d8"})),
+        ("roll four d6, drop the lowest", ("roll", {"expression": "4d6kh3"})),
+        ("a d20 with disadvantage, minus 2", ("roll", {"expression": "2d20kl1-2"})),
+        ("roll -1d6", ("roll", {"expression": "-1d6"})),
+        ("W\u00fcrfle bitte 2W6", ("roll", {"expression": "2d6"})),
+        ("roll for treasure", ("roll_table", {"table_name": "treasure_hoard"})),
+        ("what does notes.txt say?", ("read_file", {"path": "notes.txt"})),
+        ("start a tab for Bo", ("mcp__ledger__open_tab", {"patron": "Bo"})),
+        ("the rule for grappling?", ("search_rules", {"query": "grappling"})),
     ],
 )
 def test_what_is_asked_calls_the_tool_that_does_it(
     text: str, expected: tuple[str, dict[str, Any]]
 ) -> None:
     assert calls(text) == [expected]
+
+
+def test_what_was_rolled_is_rolled_again() -> None:
+    rolled = ToolCall("c1", "roll", '{"expression": "3d6"}')
+    before = Message(role="assistant", calls=(rolled,))
+    events = respond(
+        request("roll 3d6", before, Message(role="user", content="again!"))
+    )
+    assert [x.call.arguments for x in events if isinstance(x, CallReady)] == [
+        rolled.arguments
+    ]
+
+
+def test_who_writes_on_a_tab_is_asked_for_and_then_known() -> None:
+    before: tuple[Message, ...] = ()
+    for text, expected in [
+        ("open a tab for me", []),
+        ("Rurik", [("mcp__ledger__open_tab", {"patron": "Rurik"})]),
+    ]:
+        user = Message(role="user", content=text, name="Player")
+        events = respond(LLMRequest(messages=(GRETA, *before, user), tools=TOOLS))
+        made = [x.call for x in events if isinstance(x, CallReady)]
+        assert [(x.name, json.loads(x.arguments)) for x in made] == expected
+        before = (user, Message(role="assistant", content=said(events)))
+
+
+def test_what_a_tool_has_made_is_meant_by_its_name_later() -> None:
+    name, ids = {"name": TEXT}, {"campaign_id": TEXT}
+    tools = (
+        spec("campaign_create", "Create a campaign.", name, "name"),
+        spec("set_context", "Choose the campaign.", ids, "campaign_id"),
+        spec("campaign_get", "One campaign: its name.", ids),
+    )
+    made = ToolCall("c1", "campaign_create", '{"name": "Salt"}')
+    result = json.dumps({"data": {"id": "camp_7", "name": "Salt"}})
+    before = (
+        Message(role="user", content="create a campaign called Salt"),
+        Message(role="assistant", calls=(made,)),
+        Message(role="tool", call_id="c1", content=result),
+    )
+    for text, expected in [
+        ("open the campaign", "set_context"),
+        ("tell me about Salt", "campaign_get"),
+    ]:
+        asked = (GRETA, *before, Message(role="user", content=text))
+        events = respond(LLMRequest(messages=asked, tools=tools))
+        (call,) = [x.call for x in events if isinstance(x, CallReady)]
+        assert call.name == expected
+        assert json.loads(call.arguments) == {"campaign_id": "camp_7"}
 
 
 def test_one_question_may_be_put_to_several_tools_at_once() -> None:
@@ -512,7 +571,15 @@ def test_a_pace_is_not_negative() -> None:
         Offline(pace=-1.0)
 
 
-@pytest.mark.parametrize("text", ["Don't roll anything", "Please do not roll 2d6."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't roll anything",
+        "Please do not roll 2d6.",
+        "Greta, never open a tab for Bo",
+        "I don't want to roll for initiative",
+    ],
+)
 def test_what_the_player_forbids_is_not_done(text: str) -> None:
     events = respond(request(text))
     assert not any(isinstance(event, CallReady) for event in events)

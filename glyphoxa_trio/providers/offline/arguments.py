@@ -28,6 +28,7 @@ QUERY_NAMES: Final = {
     *("query", "search", "q", "keywords", "keyword", "topic", "term", "terms"),
     *("subject", "about", "entity", "entry"),
 }
+_MAKING: Final = {"create", "start", "add", "open", "new", "make", "begin", "register"}
 _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
 _NAME_NAMES: Final = {"name", "title", "display"}
 PERSON_NAMES: Final = {
@@ -59,7 +60,7 @@ _PLACES: Final = (
     ({"to", "destination", "dest", "end"}, ("to", "towards", "into", "reach", "find")),
     (
         {"place", "location", "city", "town", "where", "area", "region", "room"},
-        ("in", "at", "near", "around", "of", "for", "from", "into"),
+        ("in", "at", "near", "around", "of", "for", "from", "into", "on"),
     ),
 )
 _NEGATED: Final = re.compile(
@@ -87,8 +88,8 @@ class KnownThings:
             called = words_of(names.get(one.call_id, "").rpartition("__")[2])
             if not isinstance(data, dict):
                 continue
-            made = bool(called & {"create", "start"})
-            for word in sorted(called):
+            made = bool(called & _MAKING)
+            for word in sorted(called - _MAKING):
                 found += _thing(word, data, made)
             for key, inner in data.items():
                 for entry in inner if isinstance(inner, list) else ():
@@ -149,8 +150,7 @@ def arguments_for(
 
     ``own`` are the stems of the words that name the tool: they are not arguments.
     """
-    names = stems(" ".join(" ".join(words_of(x)) for x in properties_of(parameters)))
-    numbers = [*utterance.numbers]
+    names, numbers = names_in(parameters), [*utterance.numbers]
     definitions = parameters.get("$defs")
     reader = _ArgumentReader(utterance, own, known, names, definitions, numbers)
     return reader.read(parameters)
@@ -165,6 +165,11 @@ def properties_of(parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
         str(name): schema if isinstance(schema, Mapping) else {}
         for name, schema in properties.items()
     }
+
+
+def names_in(parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Return the stems of the words in the names of the parameters."""
+    return stems(" ".join(" ".join(words_of(x)) for x in properties_of(parameters)))
 
 
 def required_of(parameters: Mapping[str, Any]) -> list[str]:
@@ -389,7 +394,7 @@ def _written(said: ParsedUtterance) -> str | None:
 
 def _in_front_of(words: frozenset[str], text: str) -> str | None:
     """Return the word before a parameter's name: of "the north gate", north."""
-    for word in words:
+    for word in sorted(words):
         found = re.search(rf"\b([\w'-]+)\s+{re.escape(word)}\b", text, re.IGNORECASE)
         if found and found[1].lower() not in EMPTY | {"some", "each", "other", "every"}:
             return found[1]

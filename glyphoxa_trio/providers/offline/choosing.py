@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers.llm import ToolSpec
-from glyphoxa_trio.tools.search import relevance, weighed
+from glyphoxa_trio.tools.search import Words, relevance, weighed
 from glyphoxa_trio.tools.words import EMPTY, meant_by, stem
 
 from .arguments import (
@@ -24,13 +24,15 @@ from .arguments import (
     QUESTION_NAMES,
     KnownThings,
     arguments_for,
+    names_in,
     properties_of,
     required_of,
     words_of,
 )
-from .utterance import QUOTED, STATES, ParsedUtterance, stems
+from .utterance import QUOTED, STATES, WORD, ParsedUtterance, stems
 
 MOST_CALLS: Final = 3
+_SURE: Final = 2.5
 
 
 def _table(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
@@ -86,7 +88,7 @@ news rumor rumour gossip happening: rumor rumour news gossip headline
 job quest task mission work errand: quest task job mission
 owe debt bill pay tab account spent due: tab bill account balance debt
 future fate fortune prophecy destiny omen: oracle fortune prophecy
-vision see look show: vision
+vision see look show sight gaze: vision
 song tune sing: music song tune track
 draw paint picture portrait sketch: image picture draw portrait
 heal hurt wound bleed sick: heal cure treat
@@ -140,14 +142,20 @@ _YES_OR_NO: Final = re.compile(
     r"|have|would|may)\b(?! (?:you|your|that|it|there|i ask)\b)"
 )
 _CAN: Final = re.compile(
-    r"(?i)(?:can|does|do|is|are|may|must) .*\b(?:cast|spells?|attacks?|saves?|turn"
-    r"|action|concentrat\w*|conditions?|stack|damage|advantage|levels?|bonus)\b"
+    r"(?i)(?:can|does|do|is|are|may|must|when|how) .*\b(?:cast|spells?|attacks?|saves?"
+    r"|turn|actions?|reactions?|rest|dodge|hide|grapple|concentrat\w*|conditions?|stack|damage"
+    r"|advantage|levels?|bonus)\b"
 )
+_OF_USE: Final = stems("stack need take use count happen turn cast make two one")
 _SUM: Final = re.compile(r"(?i)(?:[\W\d]|times|plus|minus|divided by|and|of)+")
 FORBIDS: Final = re.compile(
     r"(?i)\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
-    r"(?:do not|don[']?t|never|must not|mustn't|stop)\b"
+    r"(?:[\w']+, )?(?:do not|don[']?t|never|must not|mustn't|stop)\b"
     r"(?! (?:you|we|i|they|forget|mind|know|think|like|want|worry|believe)\b)"
+)
+_NEGATES: Final = re.compile(
+    r"(?i)\b(?:do not|don[']?t|never|must not|mustn't|should not|shouldn't|won't"
+    r"|rather not|no need to)\b(?! (?:you|forget|mind|know|care)\b)"
 )
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
@@ -181,28 +189,25 @@ class _ToolWords:
     def of(cls, spec: ToolSpec) -> _ToolWords:
         """Return the words of a tool."""
         server, _, name = spec.name.rpartition("__")
-        parts = re.findall(
-            r"[a-z0-9]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
-        )
-        named = [stem(x) for x in parts if x not in EMPTY]
-        verbs = [
-            *(x for x in named if x in _CHANGING),
-            *(x for x in named if x in _COMMON),
-            *named,
-            "",
-        ]
+        parts = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
+        named = [stem(x) for x in WORD.findall(parts) if x not in EMPTY]
+        verbs = [x for of in (_CHANGING, _COMMON, named) for x in named if x in of]
         first = spec.description.split()[:20]
         return cls(
             spec,
             frozenset(named),
-            named[0] if named and named[0] in _CHANGING else verbs[0],
+            verbs[0] if verbs else "",
             stems(server.replace("_", " ")) - {"mcp"} - frozenset(named),
             stems(" ".join(first)),
-            stems(
-                " ".join(" ".join(words_of(x)) for x in properties_of(spec.parameters))
-            ),
+            names_in(spec.parameters),
             " ".join(first[:3]).lower(),
         )
+
+    @property
+    def weighed(self) -> Words:
+        server, _, name = self.spec.name.rpartition("__")
+        parameters = " ".join(properties_of(self.spec.parameters))
+        return weighed(name, server, parameters, self.spec.description[:1000])
 
     @property
     def changes(self) -> bool:
@@ -211,13 +216,10 @@ class _ToolWords:
     @property
     def computes(self) -> bool:
         """True for a tool that is called with two numbers or more, and no text."""
-        needed = set(required_of(self.spec.parameters))
-        kinds = [
-            str(x.get("type"))
-            for name, x in properties_of(self.spec.parameters).items()
-            if name in needed
-        ]
-        return len(kinds) > 1 and set(kinds) <= {"integer", "number"}
+        schemas = properties_of(self.spec.parameters)
+        needed = [schemas.get(x, {}) for x in required_of(self.spec.parameters)]
+        kinds = {str(x.get("type")) for x in needed}
+        return len(needed) > 1 and kinds <= {"integer", "number"}
 
     @property
     def knows(self) -> str:
@@ -244,24 +246,15 @@ def candidates(
     said: ParsedUtterance, tools: Sequence[ToolSpec], known: KnownThings
 ) -> list[FittingTool]:
     """Return the tools that fit, best first; none for what the player forbids."""
-    if FORBIDS.match(said.text):
+    if FORBIDS.match(said.text) or (
+        _NEGATES.search(said.text) and not said.is_question
+    ):
         return []
     words = [_ToolWords.of(tool) for tool in tools]
     spoken, verbs = _spoken(said, known)
     meant = frozenset(x for word in spoken for x in _through(word))
-    query = " ".join(dict.fromkeys([*sorted(spoken), *sorted(meant), *sorted(verbs)]))
-    ranks = relevance(
-        query,
-        [
-            weighed(
-                x.spec.name.rpartition("__")[2],
-                x.spec.name.rpartition("__")[0].replace("_", " "),
-                " ".join(properties_of(x.spec.parameters)),
-                x.spec.description[:1000],
-            )
-            for x in words
-        ],
-    )
+    query = " ".join([*sorted(spoken), *sorted(meant - spoken), *sorted(verbs)])
+    ranks = relevance(query, [x.weighed for x in words])
     top = max(ranks, default=0.0) or 1.0
     fitting: list[FittingTool] = []
     for tool, rank in zip(words, ranks, strict=True):
@@ -277,6 +270,11 @@ def candidates(
     # A tool that lacks an argument is only asked about if no other one fits.
     fitting.sort(key=lambda one: (bool(one.missing), -one.score, one.name))
     return fitting
+
+
+def is_sure(tool: FittingTool) -> bool:
+    """Return True if a tool is meant, even if it lacks what a player can give."""
+    return tool.score > _SURE and not any(x.endswith("id") for x in tool.missing)
 
 
 def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:
@@ -319,9 +317,11 @@ def _evidence(
     if tool.computes and len(said.numbers) > 1 and spoken & tool.name:
         return 4.0
     rolls = "roll" in tool.name or "roll" in tool.opening
+    if rolls and said.asks_in_words and tool.parameters & _TAKES_DICE:
+        return 0.0
     if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
         takes_dice = tool.parameters & _TAKES_DICE or not said.counts
-        return 4.0 if said.dice and takes_dice else 3.0
+        return 4.0 if said.dice and takes_dice else 3.0 + min(evident, 0.9)
     verb = tool.verb in verbs
     if tool.changes and (asks or not verb):
         return 0.0
@@ -371,7 +371,7 @@ def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingToo
     """Return the tools that may know what a question is about, at most three."""
     text, asked = said.text, said.asked
     if not asked and said.is_question and _CAN.match(text):  # a question of the rules
-        asked = said.rest(frozenset())
+        asked = said.rest(_OF_USE)
         said = ParsedUtterance(f"what does {asked} mean?", said.speaker)
     if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
         return []

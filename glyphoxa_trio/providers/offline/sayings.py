@@ -27,8 +27,8 @@ whoami: \bwho am i\b(?! (?:talk|speak))|\bwhat(?:'s| is|s) my name\b
   = You are {told_name}, or so you told me. / {told_name}. I do not forget a name.
   / You are {speaker}. / {speaker}, if I heard it rightly.
   / You have not told me your name yet.
-myname: \b(?:my name(?: is|'s)|call me|i(?: a|')m called) (?P<who>[a-z][\w'-]+)
-  ^(?:\w+[,. ]+)?i(?:'m| am) (?P<who2>(?-i:[A-Z])[\w'-]+)(?:\W*$|,| from | the )
+myname: \b(?:(?:my|the) name(?: is|'s)|call me|i(?: a|')m called) (?P<who>[a-z][\w'-]+)
+  ^(?:\w+[,. ]+){0,3}i(?:'m| am|ch bin|ch hei\w+) (?P<who2>(?-i:[A-Z])[\w'-]+)(?:\W*$|,)
   = Well met, {who}. / {who}. A good name; I am {name}.
   / {who}, then. I shall call you that.
 name: \b(?:what(?:'s| is|s) )?your (?:\w+ )?name\b|^name\?$
@@ -51,7 +51,7 @@ help: \bwhat (?:can|could|should|may|do) (?:i|we) (?:ask|do|say|talk|type)\b
   / Ask me about {scope}. And I can {can}. / Ask me about {scope}, or about myself.
   / Ask me who I am, or tell me something to remember.
 mayask: \b(?:may|can|could) i (?:ask|trouble|have a word|talk to|speak)\b.{0,30}$
-  ^i have a (?:question|request)\b.{0,10}$|^got a (?:minute|moment|second)
+  ^i have a (?:question|request)\b.{0,10}$|\b(?:got|have) a (?:minute|moment|second)
   = Ask away{you}. / Of course{you}. What is it? / Go on, I am listening.
 thanks: ^(?:\w+,? )?(?:many )?(?:thank(?:s| you)|thx|ty|cheers|much obliged)\b[^?]*$
   = You are welcome{you}. / Gladly. / Think nothing of it. / Any time{you}.
@@ -99,7 +99,7 @@ trade: \bwhat (?:do|can|have) you (?:sell|got|have|offer|do|serve|make|teach|kno
   \bgot (?:any|some)|\b(?:to|can i|some|any) (?:drink|eat|buy|sell)\b|\bmenu\b
   \bdo you (?:sell|have|work|buy|serve)\b|\b(?:wares|goods)\b|\bfor a living\b
   \bwhat(?:'s| is) (?:for sale|your (?:job|trade|work|role))|\bwhat is it you do\b
-  ^(?:you )?got \w+\?|\bwhat .{0,12}(?:do you have|have you got|you got)
+  ^(?:you )?got \w+\?|\bwhat.{0,30} you (?:have|got|serve|sell)\b
   = {trait} And I can {can}. / What I can do for you is this: {can}.
   / {trait} Ask me about {scope}. / {trait} / What I have is what you see{you}.
 where: \bwhere (?:are (?:we|you)|am i|is this)\b(?! going)|\babout this place\b

@@ -39,6 +39,11 @@ _NOTE: Final = re.compile(
     r"(?i)(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)"
 )
 _ORDER: Final = re.compile(r"(?i)^(?:please )?remember(?: this| that)?:? ")
+_ASKS_NAME: Final = re.compile(r"In whose name|a name first")
+_BARE_NAME: Final = re.compile(
+    r"(?i)(?:(?:for|on|to|in|under|it's|that's|i'm|i am|my name is|the name of) )*"
+    r"(?!no\b|yes\b)([a-z][\w'-]+(?: the \w+)?)\W*"
+)
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
 
 
@@ -53,6 +58,7 @@ class CharacterTalk:
     wording: Wording
     speaker: str
     before: Sequence[Message]
+    text: str = ""
     tools: Sequence[ToolSpec] = ()
 
     def social(self, said: ParsedUtterance) -> str:
@@ -73,7 +79,7 @@ class CharacterTalk:
         if foreign := excuse(self.wording.language, self.persona.first_name):
             return foreign
         choices = next(iter(lacking.missing.values()), []) if lacking else []
-        if lacking and (len(choices) > 1 or lacking.score > 3 or not said.is_question):
+        if lacking:
             return self._lacks([*lacking.missing], choices)
         if len(text.split()) > _MOST_WORDS:
             return self.answer("long")
@@ -123,28 +129,21 @@ class CharacterTalk:
 
     def just_now(self, text: str) -> str:
         """Return what was said last, or first, in this conversation."""
-        mine = [
-            x.content
-            for x in self.before
-            if x.role == "user" and not x.content.startswith("(")
-        ]
-        own = [x.content for x in self.before if x.role == "assistant" and x.content]
+        lines = [x for x in self.before if x.content and x.content[0] != "("]
+        mine = [x.content for x in lines if x.role == "user"]
+        own = [x.content for x in lines if x.role == "assistant"]
         if re.search(r"\byou (?:just )?(?:said?|say|tell|told)|yourself", text):
             return own[-1] if own else self.answer("forgotten")
         if not mine:
             return self.answer("forgotten")
-        return self.answer(
-            "told", told=f'"{cut(mine[0 if FIRST.search(text) else -1])}"'
-        )
+        meant = mine[0 if FIRST.search(text) else -1]
+        return self.answer("told", told=f'"{cut(meant)}"')
 
     def recalled(self, topic: str, said: ParsedUtterance) -> str:
         """Return what was told of a topic, or last."""
-        if topic:
+        if topic or not (told := self.told("")):
             return self.about(topic, said, asked=True)
-        told = self.told("")
-        return (
-            self.answer("told", told=f'"{told}"') if told else self.answer("forgotten")
-        )
+        return self.answer("told", told=f'"{told}"')
 
     def about(self, topic: str, said: ParsedUtterance, *, asked: bool = False) -> str:
         """Return what is known of a topic, or that nothing is.
@@ -155,12 +154,9 @@ class CharacterTalk:
             return self.answer("known", known=closed(known))
         if told := self.told(topic):
             return self.answer("told", told=f'"{told}"')
-        kind = "forgotten" if asked else "unknown"
-        if not asked and re.search(
-            r"\b(?:get|go|way|road|far)\b", said.text, re.IGNORECASE
-        ):
-            kind = "way"
-        if re.search(rf"\byour {re.escape(topic)}", said.text, re.IGNORECASE):
+        to_go = re.search(r"(?i)\b(?:get|go|way|road|far)\b", said.text)
+        kind = "forgotten" if asked else "way" if to_go else "unknown"
+        if topic and re.search(rf"\byour {re.escape(topic)}", said.text, re.IGNORECASE):
             kind = "mine"
         return self.answer(kind, topic=with_article(topic, said.text))
 
@@ -225,9 +221,23 @@ class CharacterTalk:
     def _is_nobody(self) -> bool:
         return self.speaker.lower() in {*_NOBODY, self.persona.name.lower()}
 
+    def given_name(self, text: str, before: Sequence[Message]) -> str:
+        """Return the name that a line gives, if the NPC has just asked for one."""
+        asked = before and _ASKS_NAME.search(before[-1].content)
+        found = asked and _BARE_NAME.fullmatch(text.strip())
+        return str(found[1]) if found else ""
+
     def _told_name(self) -> str:
-        for one in reversed(self.before):
+        lines = [
+            *self.before,
+            Message(role="user", content=self.text, name=self.speaker),
+        ]
+        for at, one in reversed([*enumerate(lines)]):
             mine = one.role == "user" and (not self.speaker or one.name == self.speaker)
+            if mine and (given := self.given_name(one.content, lines[:at][-1:])):
+                return given
+            if at == len(self.before):
+                continue
             if mine and (found := SOCIAL["myname"].search(one.content)):
                 who = found["who"] or found["who2"] or ""
                 if who.lower() not in DULL:
@@ -251,12 +261,10 @@ def _ability(tool: ToolSpec) -> str:
     ends = r"[.:;(\n]|, (?:who|which|so)| such as | and | as "
     first = re.split(ends, tool.description.strip())[0]
     words = first.split()
-    if words and words[0].lower() in EMPTY:
-        return ""
     if not 2 <= len(words) <= 9 or "," in first or {"you", "your"} & {*words}:
         return ""
     verb, rest = words[0].lower(), words[1:]
-    if verb in {"a", "an", "the", "this"} or verb.endswith("ing") or not verb.isalpha():
+    if verb in EMPTY or verb.endswith("ing") or not verb.isalpha():
         return ""
     verb = "tell" if verb in ("returns", "return") else verb
     return " ".join([verb[:-1] if re.search(r"[^s]s$", verb) else verb, *rest])

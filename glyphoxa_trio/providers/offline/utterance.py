@@ -108,6 +108,7 @@ _ASKED: Final = tuple(
 \b(?:differences? between|compare) (?P<topic>.+)
 \babout (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
+\bwhat \w+ (?:does|do) (?P<topic>(?!i\b|you\b|we\b).+?) \w+$
 \bwhat (?:level|kind|sort|type|school|range|size) (?:is|are|of|does) (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
 \b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
@@ -185,38 +186,21 @@ class ParsedUtterance:
             dice = re.sub(r"w(?=\d)", "d", dice)
             dice = re.sub(r"^(-?)d", r"\g<1>1d", dice)
         elif (found := _IN_WORDS.search(text)) and found["high"]:
-            low, high = int(found["low"]), int(found["high"])
-            dice = f"1d{max(1, high - low + 1)}"
-            extra = f"{low - 1:+d}" if low != 1 else ""
-        elif found and (
-            found["many"]
-            or found["sides"]
-            or found["faces"]
-            or (self.rolls and not self.asks_in_words)
-        ):
+            least = int(found["low"]) - 1
+            dice = f"1d{max(1, int(found['high']) - least)}"
+            extra = f"{least:+d}" if least else ""
+        elif found and (any(found.groups()) or (self.rolls and not self.asks_in_words)):
             dice = f"{found['many'] or 1}d{found['sides'] or found['faces'] or 6}"
         else:
             return None
-        rest = text[found.end() :]
-        if plus := _PLUS.search(rest):
-            extra += f"{'-' if plus['minus'] else '+'}{plus['much']}"
+        extra += _plus(text[found.end() :])
         if (many := re.match(r"(\d+)d\d+$", dice)) and (kept := _KEPT.search(text)):
-            low_ones = kept["low"].lower() in ("lowest", "worst", "smallest")
+            low = kept["low"].lower() in ("lowest", "worst", "smallest")
             much = int(kept["much"] or kept["more"] or 1)
-            if kept["how"].lower()[:4] in ("keep", "take", "use"):
-                dice += f"k{'l' if low_ones else 'h'}{much}"
-            else:
-                left = max(1, int(many[1]) - much)
-                dice += f"k{'h' if low_ones else 'l'}{left}"
-        if dice == "1d20" and (die := self._d20) != "1d20":
-            dice = die
-        return dice + extra
-
-    @property
-    def _d20(self) -> str:
-        if found := re.search(r"\b(dis)?advantage\b", self.text, re.IGNORECASE):
-            return "2d20kl1" if found[1] else "2d20kh1"
-        return "1d20"
+            if kept["how"].lower()[:4] not in ("keep", "take", "use"):
+                low, much = not low, max(1, int(many[1]) - much)
+            dice += f"k{'l' if low else 'h'}{much}"
+        return (re.split("[+-]", self.check)[0] if dice == "1d20" else dice) + extra
 
     @property
     def counts(self) -> bool:
@@ -226,9 +210,9 @@ class ParsedUtterance:
     @property
     def check(self) -> str:
         """The roll of a check: a d20, with advantage and modifier if they are said."""
-        plus = _PLUS.search(self._counted)
-        more = f"{'-' if plus['minus'] else '+'}{plus['much']}" if plus else ""
-        return f"{self._d20}{more}"
+        found = re.search(r"(?i)\b(dis)?advantage\b", self.text)
+        die = f"2d20k{'l' if found[1] else 'h'}1" if found else "1d20"
+        return die + _plus(self._counted)
 
     @property
     def rolls(self) -> bool:
@@ -311,8 +295,6 @@ class ParsedUtterance:
     @property
     def subject(self) -> str:
         """The person or thing that is meant: quoted, after "for" or "in", or a name."""
-        if self.quoted:
-            return self.quoted
         if called := self.called:
             return called
         if self.asked or _SUBJECT.search(_DICE.sub("", self.text).strip(" .!?")):
@@ -323,9 +305,8 @@ class ParsedUtterance:
     def called(self) -> str:
         """The name that something gets: quoted, or after "called"."""
         found = re.search(
-            r"\b(?:named|called|titled|by the name of|name(?:d it)? is|:) (.+)",
+            r"(?i)(?:\b(?:named|called|titled|name is|(?:name|call) it)|:) (.+)",
             self.text,
-            re.IGNORECASE,
         )
         return self.quoted or (found[1].strip(" .!?,") if found else "")
 
@@ -376,6 +357,12 @@ class ParsedUtterance:
             if found := telling(words[: next(ends, len(words))]) or telling(words):
                 return " ".join(found)
         return ""
+
+
+def _plus(text: str) -> str:
+    """Return what is added in a text, as ``+3``."""
+    plus = _PLUS.search(text)
+    return f"{'-' if plus['minus'] else '+'}{plus['much']}" if plus else ""
 
 
 def with_article(topic: str, text: str) -> str:

@@ -31,11 +31,19 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
 from .arguments import KnownThings, object_in
-from .choosing import FORBIDS, MOST_CALLS, candidates, clauses, findable, knowing
+from .choosing import (
+    FORBIDS,
+    MOST_CALLS,
+    candidates,
+    clauses,
+    findable,
+    is_sure,
+    knowing,
+)
 from .persona import persona_of
 from .recalling import ORDER, is_memory_order, just_now, recalled, recalls, topic_of
 from .report import report, sentence_of
-from .sayings import Wording
+from .sayings import WORLDLY, Wording
 from .talk import CharacterTalk
 from .tongues import in_english, language_of, to_german
 from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, stems, with_article
@@ -60,7 +68,6 @@ _AGAIN: Final = re.compile(
     r"(?:again|once more|one more time)|re-?roll|same again|another (?:one|roll|time)"
     r"|once more|encore|repeat|nochmal|noch ?einmal)(?: please)?\W*"
 )
-_SURE: Final = 3.0  # of a tool that lacks an argument, and is the one that is meant
 _COMPARES: Final = re.compile(
     r"(?i)(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*"
 )
@@ -108,8 +115,11 @@ class _Answering:
             ),
             speaker=turn[0].name if spoken else "",
             before=recent,
+            text=text,
             tools=tools,
         )
+        if talk.given_name(text, before):  # the name that was asked for
+            text = next(x.content for x in reversed(before) if x.role == "user")
         heard = in_english(text) if language == "de" else corrected(text)
         if found := _COMPARES.fullmatch(heard):
             heard = f"what does {found[1]} mean? what does {found[2]} mean?"
@@ -226,7 +236,8 @@ class _Answering:
             found = self._calls(said)
             if guess and not found and not self._is_for_oneself(said):
                 fitting = candidates(said, self._others(), self.known)[:1]
-                if not any(x.score > _SURE for x in fitting):
+                of_trade = WORLDLY["trade"].search(said.text)
+                if not of_trade and not any(is_sure(x) for x in fitting):
                     knows = knowing(said, self._others())
                     found = [(x.name, x.arguments) for x in knows]
             chosen += [one for one in found if one not in chosen]
@@ -262,7 +273,8 @@ class _Answering:
         if recalls(said.text):
             return self.talk.recalled(topic_of(said.text), said)
         fitting = candidates(said, self._others(), self.known)
-        return self.talk.worldly(said, next((x for x in fitting if x.missing), None))
+        lacking = (x for x in fitting if x.missing and (is_sure(x) or said.is_polite))
+        return self.talk.worldly(said, next(lacking, None))
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
