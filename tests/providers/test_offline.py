@@ -65,6 +65,7 @@ TOOLS = (
         {"mood": MOODS, "loud": {"type": "boolean"}},
         "mood",
     ),
+    spec("stop_music", "Let the music fade out.", {}),
     spec("mcp__bar__pour", "Pour ale.", {"mugs": {"type": "integer"}}, "mugs"),
 )
 GRETA = Message(role="system", content="You are Greta Ironfoot, an innkeeper.")
@@ -131,6 +132,7 @@ def told(*results: tuple[str, Any]) -> str:
             ),
         ),
         ("play some battle music", ("play_music", {"mood": "battle"})),
+        ("stop the music", ("stop_music", {})),
         ("play some music", ("play_music", {"mood": "calm"})),
         ("pour 3 mugs of ale", ("mcp__bar__pour", {"mugs": 3})),
         ("pick a number from 3 to 8", ("roll", {"expression": "1d6+2"})),

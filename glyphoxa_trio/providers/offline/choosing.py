@@ -150,12 +150,12 @@ _OF_USE: Final = stems("stack need take use count happen turn cast make two one"
 _SUM: Final = re.compile(r"(?i)(?:[\W\d]|times|plus|minus|divided by|and|of)+")
 FORBIDS: Final = re.compile(
     r"(?i)\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
-    r"(?:[\w']+, )?(?:do not|don[']?t|never|must not|mustn't|stop)\b"
+    r"(?:[\w']+, )?(?:do not|don[']?t|never|must not|mustn't|stop roll\w*)\b"
     r"(?! (?:you|we|i|they|forget|mind|know|think|like|want|worry|believe)\b)"
 )
 _NEGATES: Final = re.compile(
     r"(?i)\b(?:do not|don[']?t|never|must not|mustn't|should not|shouldn't|won't"
-    r"|rather not|no need to)\b(?! (?:you|forget|mind|know|care)\b)"
+    r"|rather not|no need to|stop roll\w*)\b(?! (?:you|forget|mind|know|care)\b)"
 )
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
