@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection
 from typing import Final
 
-from .words import words_of
+from .words import has_no_spaces, words_of
 
 MOST: Final = 200  # characters of a snippet
 BEFORE: Final = 60  # characters of them before the word, if the text is longer
@@ -47,9 +48,18 @@ def snippet_of_line(text: str, corrected: str, words: Collection[str]) -> str:
 
 def _hit(text: str, words: Collection[str]) -> int | None:
     wanted = frozenset(words)
+
+    def missing(text: str) -> bool:
+        return wanted.isdisjoint(words_of(text))
+
     for piece in _PIECE.finditer(text, 0, _MOST_READ):
-        if not wanted.isdisjoint(words_of(piece[0])):
-            return piece.start()
+        if not missing(piece[0]):
+            if len(piece[0]) <= BEFORE or not has_no_spaces(piece[0]):
+                return piece.start()
+            # Its first part that is enough, less the word.
+            ends = range(1, len(piece[0]) + 1)
+            end = bisect_left(ends, 0, key=lambda n: -missing(piece[0][:n]))
+            return piece.start() + max(0, end - 1)
     return None
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from glyphoxa_trio.memory.contract import Named
 from glyphoxa_trio.memory.knowledge import EntityKind
 from glyphoxa_trio.memory.visibility import EVERYONE
-from glyphoxa_trio.memory.words import COMMON
+from glyphoxa_trio.memory.words import (
+    COMMON,
+    has_no_spaces,
+    parts_of,
+    plain_letters,
+)
 from glyphoxa_trio.npc.topics import names_of
 
 from .common_words import is_common
@@ -19,31 +25,34 @@ LEAST_LETTERS: Final = 4  # of a name that is found although misheard
 MOST_LETTERS: Final = 40
 _PEOPLE: Final = (EntityKind.NPC, EntityKind.PLAYER)
 _ARTICLES: Final = ("the", "a", "an")
-# A letter or digit, and the rest of a word with its combining accents.
-_TOKEN: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+# In a text whose letters are "a", marks and joiners "m", and others " ".
+_TOKEN: Final = re.compile(r"a[am]*")
 _SENTENCE: Final = re.compile(r"[.!?:\n]")
-# Letters that have no accent to remove.
-_PLAIN: Final = str.maketrans(
-    {
-        "ø": "o",
-        "æ": "ae",
-        "œ": "oe",
-        "ł": "l",
-        "đ": "d",
-        "ð": "d",
-        "þ": "th",
-        "\u0131": "i",
-    }
-)
+
+
+class _Shape(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        mark = unicodedata.category(letter) in ("Mn", "Mc", "Cf")
+        self[code] = shape = "a" if letter.isalnum() else "m" if mark else " "
+        return shape
+
+
+_SHAPE: Final = _Shape()
 
 
 class NameWord(NamedTuple):
-    """A word of a text, in plain letters. ``named``: it is written like a name."""
+    """A word of a text, or a part of one, in plain letters.
+
+    ``named``: it is written like a name. ``joined``: it goes on with the one before it,
+    as the characters of Chinese and the syllables of Korean and Thai do.
+    """
 
     word: str
     start: int
     end: int
     named: bool
+    joined: bool = False
 
 
 class NameKey(NamedTuple):
@@ -67,25 +76,29 @@ def tokens_of(text: str) -> list[NameWord]:
     tokens: list[NameWord] = []
     loud = text.isupper()
     end = 0
-    for found in _TOKEN.finditer(text):
-        start, said = found.start(), found.group()
+    for found in _TOKEN.finditer(text.translate(_SHAPE)):
+        start, said = found.start(), text[found.start() : found.end()]
         # The "s" of "Greymantle's" belongs to no name.
         if said in "sS" and tokens and text[end:start] in ("'", "\u2019"):
             end = found.end()
             continue
         begins = not tokens or _SENTENCE.search(text, end, start) is not None
         end = found.end()
-        named = said[0].isupper() and not begins and not loud
-        tokens.append(NameWord(_plain(said), start, end, named))
+        if said.isascii():
+            named = said[0].isupper() and not begins and not loud
+            tokens.append(NameWord(said.casefold(), start, end, named))
+            continue
+        before = ""
+        for sort, first, last in parts_of(said):
+            part = said[first:last]
+            named = part[0].isupper() and not begins and not loud
+            if word := "".join(plain_letters(part).split()):
+                joined = sort == before and sort not in ("spaced", "katakana")
+                tokens.append(
+                    NameWord(word, start + first, start + last, named, joined)
+                )
+            before = sort
     return tokens
-
-
-def _plain(word: str) -> str:
-    word = word.casefold()
-    if word.isascii():
-        return word
-    apart = unicodedata.normalize("NFKD", word.translate(_PLAIN))
-    return "".join(x for x in apart if not unicodedata.combining(x))
 
 
 def everyone_knows(names: Iterable[Named]) -> tuple[tuple[str, str], ...]:
@@ -117,7 +130,7 @@ def keys_of(named: Named) -> list[NameKey]:
     if not tokens:
         return []
     words = tuple(token.word for token in tokens)
-    common = [is_common(word) for word in words]
+    common = [is_common(word) and not has_no_spaces(word) for word in words]
     proper = len(words) == 1 and common[0]
     letters = "" if proper or words[0] in COMMON else _letters(words)
     meant = named.name[tokens[0].start : tokens[-1].end]
@@ -126,14 +139,17 @@ def keys_of(named: Named) -> list[NameKey]:
         # "Greymantle" of "Greymantle the Sage", but not "Greymantle the", nor "Black".
         _part(named, tokens[:count])
         for count in range(1, len(words))
-        if not all(common[:count]) and words[count - 1] not in COMMON
+        if not tokens[count].joined
+        and not all(common[:count])
+        and words[count - 1] not in COMMON
     ]
     if named.kind in _PEOPLE and len(words) > 1:
         parts = set(names_of(named.name))
+        begins = [at for at in range(1, len(words)) if not tokens[at].joined]
         keys += [
-            _part(named, tokens[at : at + 1])
-            for at in range(1, len(words))
-            if words[at] in parts and not common[at]
+            _part(named, tokens[at:end])
+            for at, end in pairwise([*begins, len(words)])
+            if "".join(words[at:end]) in parts and not common[at]
         ]
     return keys
 

@@ -24,7 +24,7 @@ import attrs
 
 from glyphoxa_trio.memory.contract import Named
 from glyphoxa_trio.memory.visibility import Viewer
-from glyphoxa_trio.memory.words import COMMON
+from glyphoxa_trio.memory.words import COMMON, is_korean
 
 from .common_words import is_common
 from .likeness import Likeness, codes_near, likeness
@@ -190,6 +190,8 @@ class NameIndex:
     def _written(self, tokens: Sequence[NameWord]) -> Iterator[_Hit]:
         words = tuple(token.word for token in tokens)
         for at, token in enumerate(tokens):
+            if token.joined and is_korean(token.word):
+                continue  # endings come behind a name, and nothing before it
             for length in self._lengths.get(token.word, ()):
                 if at + length > len(words):
                     continue

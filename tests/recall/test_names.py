@@ -1,15 +1,17 @@
 """Names in what was said: as they are, in part, misheard, and not at all."""
 
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 import random
 import sys
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -114,6 +116,43 @@ def test_a_name_of_several_gives_each_and_one_of_many_none() -> None:
 
 
 # What was misheard.
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("黑塔", "你知道黑塔的事吗？", "黑塔"),
+        ("黑塔", "你知道黑的塔吗？", ""),
+        ("艾拉·黑塔", "艾拉在哪里？", "艾拉"),
+        ("龙", "龙在哪里？", "龙"),
+        ("王冠の塔", "王冠の塔はどこですか", "王冠の塔"),
+        ("アリア・ストーン", "ねえ、アリアさんはどこ？", "アリア"),
+        ("リン", "プリンスはどこ？", ""),
+        ("さくら姫", "さくら姫に会いたい", "さくら姫"),
+        ("엘라", "엘라는 어디에 있나요?", "엘라"),
+        ("검은 탑", "검은탑에 가자", "검은탑"),
+        ("라는", "엘라는 어디에 있나요?", ""),
+        ("หอคอยดำ", "คุณรู้จักหอคอยดำไหม", "หอคอยดำ"),
+        ("ပြာသာဒ်", "ဒီပြာသာဒ်မှာ", "ပြာသာဒ်"),
+        ("ប្រាសាទ", "ខ្ញុំទៅប្រាសាទនេះ", "ប្រាសាទ"),
+        ("मीरा", "क्या मीरा यहाँ है?", "मीरा"),
+        ("مُحَمَّد", "هل تعرف محمد؟", "محمد"),
+        ("Łukasz", "lukasz tu jest?", "lukasz"),
+        ("Işıl", "IŞIL nerede?", "IŞIL"),
+        ("Ὀδυσσεύς", "πού είναι ο ΟΔΥΣΣΕΥΣ;", "ΟΔΥΣΣΕΥΣ"),
+    ],
+)
+def test_a_name_is_found_in_every_script(
+    form: Literal["NFC", "NFD"], name: str, text: str, said: str
+) -> None:
+    def formed(text: str) -> str:
+        return unicodedata.normalize(form, text)
+
+    index = NameIndex.of([named(name, kind=EntityKind.NPC)])
+    answer = index.find(formed(text), GAME_MASTER)
+    assert [x.said for x in answer] == ([formed(said)] if said else [])
+    assert [formed(text)[slice(*x.place)] for x in answer] == [x.said for x in answer]
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,17 @@ _HITS: Final = """
     select session, n, (select count(*) from hit) from hit
     order by {estimate} desc, at desc, session desc, n desc limit %(limit)s
 """
-_COUNT: Final = """
-    select count(*) from (
-        select from line x
-        where x.words @@ %(query)s::tsquery and x.campaign = %(campaign)s
-        and (%(evening)s = '' or x.evening = %(evening)s) and {seen}
-        limit {most}
-    ) as counted
+_COUNTS: Final = """
+    select counted.number from unnest(%(query)s::text[]) with ordinality
+        as asked (word, place)
+    cross join lateral (
+        select count(*) as number from (
+            select from line x
+            where x.words @@ asked.word::tsquery and x.campaign = %(campaign)s
+            and (%(evening)s = '' or x.evening = %(evening)s) and {seen}
+            limit {most}
+        ) as found
+    ) as counted order by asked.place
 """
 
 
@@ -84,7 +88,7 @@ def search(
         viewing(campaign, viewer) | {"evening": fit(evening)},
         max(_CANDIDATES, 2 * limit),
     )
-    counts = {word: search_.count(word) for word in telling}
+    counts = search_.counts(telling)
     if telling and not any(counts.values()):
         return FoundLines()
     whole, many = search_.hits(query_of(every, "&"), counts)
@@ -111,10 +115,11 @@ class _Search:
     values: dict[str, Any]
     limit: int
 
-    def count(self, word: str) -> int:
-        """Return how many lines with a word the viewer may see, up to a number."""
-        row = self._execute(_COUNT, query_of((word,), "&"), most=MOST_COUNTED)[0]
-        return int(row[0])
+    def counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return how many lines with each word the viewer may see, up to a number."""
+        queries = [self._scoped(query_of((word,), "&")) for word in words]
+        rows = self._execute(_COUNTS, queries, most=MOST_COUNTED)
+        return {word: int(n) for word, (n,) in zip(words, rows, strict=True)}
 
     def hits(
         self, query: str, counts: dict[str, int]
@@ -128,15 +133,22 @@ class _Search:
             for word, n in counts.items()
         )
         rows = self._execute(
-            _HITS, query, most=MOST_RANKED, estimate=f"({estimate}) / {length}"
+            _HITS,
+            self._scoped(query),
+            most=MOST_RANKED,
+            estimate=f"({estimate}) / {length}",
         )
         return {(x[0], x[1]) for x in rows}, bool(rows) and rows[0][2] > MOST_RANKED
 
-    def _execute(self, sql: str, query: str, **parts: Any) -> list[tuple[Any, ...]]:
-        scoped = f"'@{self.values['campaign']}' & ({query})"
+    def _scoped(self, query: str) -> str:
+        return f"'@{self.values['campaign']}' & ({query})"
+
+    def _execute(
+        self, sql: str, query: str | list[str], **parts: Any
+    ) -> list[tuple[Any, ...]]:
         return self.connection.execute(
             sql.format(seen=seen_by(self.viewer), **parts).encode(),
-            {**self.values, "query": scoped, "limit": self.limit},
+            {**self.values, "query": query, "limit": self.limit},
             prepare=False,
         ).fetchall()
 

@@ -1,4 +1,7 @@
-"""Bring a database to the layout of `schema`, or refuse it."""
+"""Bring a database to the layout of `schema`, or refuse it.
+
+Words that an older version made are written anew in steps, behind the turns.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ import psycopg
 from psycopg import errors, sql
 
 from glyphoxa_trio.memory.errors import MemoryUnusable
+from glyphoxa_trio.memory.rebuilding import ROWS
+from glyphoxa_trio.memory.words import folded
 
+from .rows import index_words
 from .schema import MIGRATIONS, NAME
 
 # The key of the advisory lock of whoever migrates: "glymigra".
@@ -92,3 +98,91 @@ def _schemas(connection: psycopg.Connection[Any]) -> str:
     ).fetchone()
     other = f", {sql.Identifier(row[0]).as_string()}" if row else ""
     return f"{NAME}{other}"
+
+
+def is_stale(connection: psycopg.Connection[Any]) -> bool:
+    """Return True if an older version wrote words that are to be written anew."""
+    return connection.execute("select from stale_words").fetchone() is not None
+
+
+def rebuild(connection: psycopg.Connection[Any]) -> bool:
+    """Write the words of some rows anew, the newest first; return False at the end.
+
+    If another process does that now, this one leaves it to it.
+    """
+    stale = connection.execute(
+        # Names first: without them, nothing is known of what is said.
+        "select what, upto, n from stale_words"
+        " order by what <> 'name', what <> 'fact' limit 1 for update skip locked"
+    ).fetchone()
+    if stale is None:
+        return is_stale(connection)
+    what, *upto = stale
+    reached = _REBUILD[what](connection, *upto)
+    if reached is None:
+        connection.execute("delete from stale_words where what = %s", (what,))
+    else:
+        connection.execute(
+            "update stale_words set upto = %s, n = %s where what = %s", (*reached, what)
+        )
+    return True
+
+
+_Reached = tuple[int, int] | None
+
+
+def _names(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
+    rows = connection.execute(
+        "select entity, place, name.name from name where entity in ("
+        f" select id from entity where id <= %s order by id desc limit {ROWS})"
+        " order by entity desc",
+        (upto,),
+    ).fetchall()
+    if not rows:
+        return None
+    entities, places, names = zip(*rows, strict=True)
+    connection.execute(
+        "with new as (select * from unnest(%s::bigint[], %s::int[], %s::text[])"
+        "  as given (entity, place, folded)"
+        "), named as ("
+        "  update name set folded = new.folded,"
+        "  words = string_to_array(new.folded, ' ') from new"
+        "  where name.entity = new.entity and name.place = new.place"
+        ") update entity set folded = new.folded from new"
+        " where entity.id = new.entity and new.place = 0",
+        (list(entities), list(places), [folded(x) for x in names]),
+    )
+    return entities[-1] - 1, n
+
+
+def _facts(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
+    rows = connection.execute(
+        f"select id, text from fact where id <= %s order by id desc limit {ROWS}",
+        (upto,),
+    ).fetchall()
+    for id_, text in rows:
+        if not text.isascii():  # those have the same words as ever
+            connection.execute(
+                "update fact set words = array_to_tsvector(%s::text[]) where id = %s",
+                (index_words(text), id_),
+            )
+    return (rows[-1][0] - 1, n) if rows else None
+
+
+def _lines(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
+    rows = connection.execute(
+        "select session, n, text, corrected from line where (session, n) <= (%s, %s)"
+        f" order by session desc, n desc limit {ROWS}",
+        (upto, n),
+    ).fetchall()
+    for session, number, text, corrected in rows:
+        if not (text.isascii() and corrected.isascii()):
+            connection.execute(
+                "update line set words = array_to_tsvector("
+                " %s::text[] || ('@' || campaign)) where session = %s and n = %s",
+                (index_words(text, corrected), session, number),
+            )
+    return (rows[-1][0], rows[-1][1] - 1) if rows else None
+
+
+_REBUILD: Final = {"name": _names, "fact": _facts, "line": _lines}

@@ -257,4 +257,19 @@ MIGRATIONS: Final = (
         primary key (hour, tenant, holder)
     );
     """,
+    # Rows up to `upto` (of lines: the session, and `n`) whose words an older version
+    # made; `rebuild` works on them.
+    """
+    create table stale_words (
+        what text primary key,
+        upto bigint not null,
+        n bigint not null default 9223372036854775807
+    );
+    insert into stale_words (what, upto)
+    select * from (
+        select 'name' as what, max(id) as upto from entity
+        union all select 'fact', max(id) from fact
+        union all select 'line', max(session) from line
+    ) as written where upto is not null;
+    """,
 )

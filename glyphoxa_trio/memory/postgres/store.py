@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,6 +13,7 @@ from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.forgotten import ForgottenPlayer
+from glyphoxa_trio.memory.rebuilding import rebuilding
 from glyphoxa_trio.memory.spending import Spending, SpendingTotals
 from glyphoxa_trio.memory.visibility import CampaignKey
 
@@ -21,7 +23,7 @@ from .graph import PostgresGraph
 from .holder import key_of, living
 from .index import PostgresIndex
 from .journal import PostgresJournal, knows_timelines
-from .migrating import has_vectors, migrate, version_of
+from .migrating import has_vectors, is_stale, migrate, rebuild, version_of
 from .pool import PostgresPool, open_pool
 from .rows import Connection, fit
 from .schema import MIGRATIONS, NAME
@@ -113,7 +115,11 @@ async def open_postgres(
         open_pool(place, schemas=schemas) as pool,
         living(pool) as alive,
         appending_together(pool, key_of(alive.holder)) as together,
+        AsyncExitStack() as working,
     ):
+        if await pool.read_one(is_stale):
+            step = partial(pool.write, rebuild)
+            await working.enter_async_context(rebuilding(step))
         yield PostgresMemory(
             pool,
             alive.holder,

@@ -19,6 +19,7 @@ from glyphoxa_trio.memory.words import folded
 
 from .audiences import campaign_row, reach_columns
 from .knowledge_columns import ENTITY, FACT, RELATIONSHIP, listed
+from .line_words import add_fact_words
 
 
 def _upsert(table: str, columns: Sequence[str], key: str) -> str:
@@ -143,10 +144,7 @@ class KnowledgeWriting:
             for table in ("fact_about", "source"):
                 self.connection.execute(f"delete from {table} where fact = ?", (id_,))
             self.connection.execute("delete from fact_words where rowid = ?", (id_,))
-        self.connection.execute(
-            "insert into fact_words (rowid, scope, text) values (?, ?, ?)",
-            (id_, f"c{self.campaign}", folded(one.text)),
-        )
+        add_fact_words(self.connection, id_, self.campaign, one.text)
         self.connection.executemany(
             "insert into fact_about (fact, entity, place) values (?, ?, ?)",
             ((id_, ids[x], place) for place, x in enumerate(one.about)),

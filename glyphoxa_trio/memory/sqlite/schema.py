@@ -289,5 +289,15 @@ SCHEMA: Final = Schema(
             at real not null
         ) strict;
         """,
+        # Rows up to `upto` whose words an older version made; `rebuild` works on them.
+        """
+        create table stale_words (what text primary key, upto integer not null) strict;
+        insert into stale_words
+        select * from (
+            select 'name' as what, max(id) as upto from entity
+            union all select 'fact', max(id) from fact
+            union all select 'line', max(id) from line
+        ) where upto is not null;
+        """,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from glyphoxa_trio.memory.contract import Forgotten
 from glyphoxa_trio.memory.entries import Holder
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.forgotten import ForgottenPlayer
+from glyphoxa_trio.memory.rebuilding import rebuilding
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.database import Database, backup
 from glyphoxa_trio.storage.pool import SqlitePool, open_pool
@@ -27,6 +29,7 @@ from .graph import SqliteGraph
 from .holders import hold
 from .index import SqliteIndex
 from .journal import SqliteJournal
+from .line_words import is_stale, rebuild
 from .schema import SCHEMA
 from .transcripts import SqliteTranscripts
 from .vectors import load
@@ -103,10 +106,13 @@ async def open_sqlite(
         prepare=load,
         translated=translated_for_memory,
     )
-    async with pool as opened:
+    async with pool as opened, AsyncExitStack() as working:
         with translated_for_memory(path):
             lock = await trio.to_thread.run_sync(hold, path)
         try:
+            if await opened.read(is_stale):
+                step = partial(opened.write, rebuild)
+                await working.enter_async_context(rebuilding(step))
             yield SqliteMemory(
                 opened,
                 holder=lock.holder,

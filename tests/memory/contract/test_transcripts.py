@@ -346,6 +346,9 @@ _LETTERS = st.text(
 _WORD = st.sampled_from(
     ["dragon", "Dragon!", "gold", "GÖLD", "the", "you", "key,", "Straße", "x_y", "42"]
 )
+_WORD |= st.sampled_from(
+    ["黑塔", "知道黑塔的事", "龙", "ドラゴンは井戸に", "게임을", "หอคอยดำ", "โจร"]
+)
 _TEXTS = st.lists(_WORD | _LETTERS, max_size=8).map(" ".join)
 _REACHES = st.none() | st.frozensets(st.sampled_from(NPCS))
 
@@ -374,6 +377,7 @@ _HISTORIES = st.lists(
 )
 _QUERIES = st.one_of(
     st.sampled_from(["dragon", "gold", "the dragon", "you", "gold key strasse"]),
+    st.sampled_from(["塔", "黑塔吗?", "井戸", "게임이", "คอย", "किला dragon"]),
     _TEXTS,
     st.text(max_size=30),
 )

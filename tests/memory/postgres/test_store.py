@@ -14,6 +14,7 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
 from glyphoxa_trio.memory.errors import (
     Fenced,
@@ -75,6 +76,63 @@ async def test_a_memory_is_opened_by_its_address(database: str) -> None:
         with pytest.raises(MemoryUnavailable, match="pg_dump --schema=glyphoxa") as no:
             await memory.backup(Path("copy.dump"))
         assert "hunter2" not in str(no.value)
+
+
+async def test_the_words_of_an_old_memory_are_written_anew_behind_the_turns(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed at any step leaves the rest to the next one."""
+    with monkeypatch.context() as patch, psycopg.connect(database) as connection:
+        patch.setattr(migrating, "MIGRATIONS", MIGRATIONS[:4])
+        migrating.migrate(connection)
+        connection.execute(
+            """
+            insert into campaign (tenant, name) values ('', 'barrow');
+            insert into session (tenant, name, campaign)
+                values ('', 'table', 1), ('', 'other', 1);
+            insert into line (session, n, epoch, campaign, at, npc, turn, data, evening,
+                speaker, player, addressee, text, corrected, seconds, audience, words)
+            select 1 + n % 2, n, 1, 1, n, '', 0, '{}', '', 'Ann', '', '', text, '', 0,
+                0, array_to_tsvector(string_to_array(text, ' ') || array['@1'])
+            from (
+                select n, case n when 250 then 'a dragon'
+                    else '龙睡在黑塔里' end as text
+                from generate_series(1, 500) as n
+            ) as said;
+            insert into entity (campaign, slug, kind, name, folded, summary, attributes,
+                audience, basis, at, confidence, confirmed)
+                values (1, 'tower', 'lore', '黑塔之主', '黑塔之主', '', '{}',
+                0, 'authored', 1, 1, true);
+            insert into name values (1, 1, 0, '黑塔之主', '黑塔之主', '{黑塔之主}');
+            insert into fact (campaign, text, standing, audience, basis, at, confidence,
+                confirmed, words)
+                values (1, '黑塔很高', 'accepted', 0, 'authored', 1, 1, true,
+                '黑塔很高');
+            """
+        )
+
+    async def count(store: Memory, query: str) -> int:
+        answer = await store.transcripts.search(BARROW, GAME_MASTER, query, limit=1000)
+        return len(answer.lines)
+
+    async with open_postgres(database) as store:  # left at once, as if it was killed
+        assert await count(store, "dragon") == 1
+    left = True
+    while left:
+        async with open_postgres(database) as store, open_postgres(database) as other:
+            assert await count(other, "dragon") == 1
+            await trio.sleep(0.05)
+        with psycopg.connect(database) as connection:
+            left = bool(
+                connection.execute("select from glyphoxa.stale_words").fetchall()
+            )
+    async with open_postgres(database) as store:
+        assert await count(store, "黑塔") == 499
+        assert await count(store, "dragon") == 1
+        (entity,) = await store.graph.entities(BARROW, GAME_MASTER, name="黑塔")
+        assert entity.id == "tower"
+        (fact,) = await store.graph.facts(BARROW, GAME_MASTER, "黑塔")
+        assert fact.fact.text == "黑塔很高"
 
 
 async def test_a_memory_of_before_learns_whom_lines_answer(

@@ -20,14 +20,15 @@ import pytest
 import trio
 
 from glyphoxa_trio.extras import ExtraMissing
-from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Holder
+from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Holder, Line
 from glyphoxa_trio.memory.errors import HeldElsewhere, MemoryUnavailable, MemoryUnusable
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.sqlite.holders import hold, is_alive
 from glyphoxa_trio.memory.sqlite.schema import SCHEMA
 from glyphoxa_trio.memory.sqlite.store import SqliteMemory, open_sqlite
 from glyphoxa_trio.memory.sqlite.vectors import load
-from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
+from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 from glyphoxa_trio.storage import pool
 from glyphoxa_trio.storage.database import Schema, open_database
 
@@ -68,6 +69,70 @@ def _foreign(path: Path) -> None:
 
 def _of_another_kind(path: Path) -> None:
     open_database(path, Schema(what="notes", mark=7, migrations=("",))).close()
+
+
+async def test_the_words_of_an_old_file_are_written_anew_behind_the_turns(
+    tmp_path: Path,
+) -> None:
+    """Whoever is killed at any step leaves the rest to the next one."""
+    path = tmp_path / "memory.db"
+    before = attrs.evolve(SCHEMA, migrations=SCHEMA.migrations[:3])
+    database = open_database(path, before, prepare=load)
+    with database.changing() as connection:
+        connection.execute(
+            """
+            create temp table number as with recursive number(value) as (
+                select 1 union all select value + 1 from number where value < 500
+            ) select value from number;
+            insert into campaign values (1, '', 'barrow');
+            insert into session (id, tenant, name, campaign) values (1, '', 'old', 1);
+            insert into entry (id, session, n, epoch, kind, at)
+                select value, 1, value, 1, 'line', value from number;
+            insert into line (id, session, campaign, audience, at, speaker, text)
+                select value, 1, 1, 0, value, 'Ann', '龙睡在黑塔里'
+                from number;
+            update line set text = 'a dragon' where id = 250;
+            insert into line_words (rowid, words)
+                select id << 20, '1z' || replace(text, ' ', ' 1z') from line;
+            insert into entity (id, campaign, slug, kind, name, audience, basis, at,
+                confidence, confirmed)
+                values (7, 1, 'tower', 'lore', '黑塔之主', 0, 'authored', 1, 1, 1);
+            insert into name values (1, 7, 0, '黑塔之主', '黑塔之主');
+            insert into fact (id, campaign, text, standing, audience, basis, at,
+                confidence, confirmed)
+                values (9, 1, '黑塔很高', 'accepted', 0, 'authored', 1, 1, 1);
+            insert into fact_words (rowid, scope, text) values (9, 'c1', '黑塔很高');
+            """
+        )
+    database.close()
+    async with open_sqlite(path) as store:  # left at once, as if it was killed
+        assert await _found(store, "dragon") == 1
+        claim = await store.journal.claim("", "new", BARROW)
+        line = Line(text="黑塔", speaker="Ann", reach=EVERYONE)
+        await store.journal.append(
+            claim, [Entry(kind=EntryKind.LINE, at=1.0, line=line)]
+        )
+    while True:
+        connection = apsw.Connection(str(path))
+        left = connection.execute("select count(*) from stale_words").get
+        connection.close()
+        if not left:
+            break
+        async with open_sqlite(path) as store:
+            assert await _found(store, "dragon") == 1
+            await trio.sleep(0.03)
+    async with open_sqlite(path) as store:
+        assert await _found(store, "黑塔") == 500
+        assert await _found(store, "dragon") == 1
+        (entity,) = await store.graph.entities(BARROW, GAME_MASTER, name="黑塔")
+        assert entity.id == "tower"
+        (fact,) = await store.graph.facts(BARROW, GAME_MASTER, "黑塔")
+        assert fact.fact.id == 9
+
+
+async def _found(store: Memory, query: str) -> int:
+    answer = await store.transcripts.search(BARROW, GAME_MASTER, query, limit=1000)
+    return len(answer.lines)
 
 
 async def test_a_file_of_before_learns_whom_lines_answer(tmp_path: Path) -> None:
