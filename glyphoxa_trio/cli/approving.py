@@ -49,6 +49,8 @@ async def settle_approvals(runtime: Runtime, screen: Screen) -> None:
 async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) -> None:
     approvals = runtime.host.approvals
     prints = {one.key: approvals.fingerprint(one.key) for one in waiting}
+    before = runtime.advice()
+    screen.forget(before)
     screen.plain("NPCs are granted these tools, which are not approved yet:")
     for line in numbered([_whole(runtime, one) for one in waiting]):
         screen.plain(line)
@@ -63,6 +65,7 @@ async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) 
         else:
             approved.append(key)
     await trio.lowlevel.checkpoint()
+    screen.forget({*before} - {*runtime.advice()})  # what has been answered
     if approved:
         screen.quiet(f"approved as they are now: {', '.join(approved)}")
     if len(approved) < len(waiting):

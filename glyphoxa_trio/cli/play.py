@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -88,7 +88,8 @@ def play(
 
         mind = StandIn()
         async with interrupts(table.talk.interrupt):
-            with table.talk.scope:
+            with table.talk.scope, ExitStack() as opening:
+                opening.enter_context(screen.opening())
                 async with (
                     open_stand_in(config if stand_in else None, mind) as s2s,
                     open_logs(log, config, screen.warn) as logs,
@@ -132,6 +133,7 @@ def play(
                         if told := await _goes_on(runtime, path):
                             screen.quiet(told)
                         await settle_approvals(runtime, screen)
+                        opening.close()
                         await table.sit(runtime, kept.begin(runtime), path)
         return INTERRUPTED if table.talk.left_by_signal else 0
 

@@ -6,7 +6,8 @@ are never taken for markup.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,9 @@ class Screen:
     _asked: str | None = attrs.field(default=None, init=False)
     _flow: Flow = attrs.field(factory=lambda: Flow(None), init=False)
     _speaking: bool = attrs.field(default=False, init=False)
-    _held: list[ServerWarning] = attrs.field(factory=list, init=False)
+    _questioned: bool = attrs.field(default=False, init=False)
+    _opening: bool = attrs.field(default=False, init=False)
+    _held: list[tuple[str, str]] = attrs.field(factory=list, init=False)
 
     def edit(self, lines: EditedLines | None) -> None:
         """Let the player edit lines from now on; None reads them as they are typed."""
@@ -70,8 +73,10 @@ class Screen:
             self._edited.drop_typed()
 
     def prompt(self, text: str) -> None:
-        """Show a text; the player answers on its last line."""
+        """Show a text; the player answers on its last line, and no warning comes
+        between."""
         self.pause()
+        self._questioned = True
         self.console.print(text, end="", markup=False, soft_wrap=True)
 
     def speak(self, npc: str, piece: str) -> None:
@@ -90,22 +95,44 @@ class Screen:
             self._write(self._flow.end())
             self.console.print()
             self._speaking = False
-        while self._held:
-            self.warn(self._held.pop(0))
+        self._questioned = False
+        held, self._held = ([], self._held) if self._opening else (self._held, [])
+        for text, style in held:
+            self.aside(text, style=style)
+
+    @contextmanager
+    def opening(self) -> Generator[None]:
+        """Show no warning before the end of the block: some are questions there."""
+        self._opening = self.interactive
+        try:
+            yield
+        finally:
+            self._opening = False
+            self.pause()
+
+    def forget(self, texts: Iterable[str]) -> None:
+        """Forget the warnings with these texts that wait for an answer or its end."""
+        gone = tuple(f": {text}" for text in texts)
+        self._held = [x for x in self._held if not x[0].endswith(gone)]
 
     def _write(self, text: str) -> None:
         self.console.print(text, end="", markup=False, soft_wrap=True)
 
     def warn(self, warning: ServerWarning) -> None:
         """Show a warning; not in the middle of an NPC's answer."""
+        text, style = f"! {warning.server}: {warning.text}", "yellow"
         if self._speaking:
-            self._held.append(warning)
+            self._held.append((text, style))
         else:
-            self.aside(f"! {warning.server}: {warning.text}", style="yellow")
+            self.aside(text, style=style)
 
     def aside(self, text: str, *, style: str = "dim") -> None:
-        """Show a line beside the talk; a player who was asked for theirs is asked
-        again, and keeps what has been typed of it where that can be edited."""
+        """Show a line beside the talk, and after an answer to a question; a player who
+        was asked for theirs is asked again, and keeps what has been typed of it where
+        that can be edited."""
+        if self._questioned or self._opening:
+            self._held.append((text, style))
+            return
         if self._asked is None or self._edited is not None:
             self._line(text, style)
             return

@@ -205,7 +205,7 @@ def _because(no: Refusal, state: GateState) -> str:
         case Reason.CHANGED:
             return "it has changed since it was approved, and is held back"
         case Reason.NOT_TRUSTED:
-            return "it is not approved, and there is no approver"
+            return "it is not approved, and turns ask no person"
         case Reason.NEEDS_APPROVAL:
             return "a fast turn has no time to ask for its approval"
         case Reason.UNAVAILABLE:

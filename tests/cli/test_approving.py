@@ -51,6 +51,7 @@ def test_whoever_sits_there_is_asked_once_and_the_answer_is_kept(
         table.expect("approved as they are now: seer.ponder, seer.whisper")
         table.expect("the others stay hidden; /approve TOOL approves one later")
         table.expect(PROMPT)
+        assert "can use none of the tools" not in table.screen  # that was the question
         table.type("whisper, seer\n")  # in a fast turn, where nobody could be asked
         table.expect("Bo: A word about whisper.")
         table.type("/quit\n")

@@ -230,8 +230,8 @@ def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
     none, some = warnings
     assert none == (
         "warning: Stan can use none of the tools it is granted: seer.vanish: it is"
-        " not approved, and there is no approver: add 'seer.vanish' to the tools of"
-        " Stan; seer.whisper: it is not approved, and there is no approver: add"
+        " not approved, and turns ask no person: add 'seer.vanish' to the tools of"
+        " Stan; seer.whisper: it is not approved, and turns ask no person: add"
         " 'seer.whisper' to the tools of Stan; and its min_tier is deep: raise Stan's"
         " budget_tier to deep"
     )

@@ -64,7 +64,7 @@ def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> Non
     assert rows["dice.roll"][0] == "yes"
     # A whole server is granted, and nobody has approved it (D13a).
     assert reasons["seer.whisper"] == (
-        "it is not approved, and there is no approver: add 'seer.whisper' to the"
+        "it is not approved, and turns ask no person: add 'seer.whisper' to the"
         " tools of Bo, or add 'seer.whisper' to trust.allow_tools"
     )
     assert "dice.roll" not in reasons

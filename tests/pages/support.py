@@ -100,7 +100,7 @@ def answer_with_token(page: Page, token: str) -> None:
 def log_in(page: Page, table: Table) -> None:
     """Log in as the operator, and wait until NPCs know that somebody may approve."""
     show_token(page, table.token)
-    until(lambda: "no approver" not in tools(table))
+    until(lambda: "turns ask no person" not in tools(table))
 
 
 def tools(table: Table) -> str:

@@ -60,7 +60,7 @@ def servers(table: Table) -> dict[str, dict[str, Any]]:
 def ready(table: Table) -> None:
     """Wait for the servers, and for the page of the last test to be gone."""
     until(lambda: all(x["state"] == "ready" for x in servers(table).values()))
-    until(lambda: "no approver" in tools(table))
+    until(lambda: "turns ask no person" in tools(table))
 
 
 def test_a_turn_is_seen_while_it_runs_and_afterwards(table: Table, page: Page) -> None:

@@ -320,8 +320,8 @@ async def test_who_can_reach_nothing_is_a_warning_at_the_start_and_after_a_reloa
     table = Table.laid(tmp_path, {"now": {}, "then": FLOOR}, ["hours"])
     none = (
         "Stan can use none of the tools it is granted: hours.now: it is not"
-        " approved, and there is no approver: add 'hours.now' to the tools of Stan;"
-        " hours.then: it is not approved, and there is no approver: add 'hours.then' to"
+        " approved, and turns ask no person: add 'hours.now' to the tools of Stan;"
+        " hours.then: it is not approved, and turns ask no person: add 'hours.then' to"
         " the tools of Stan; and its min_tier is deep: raise Stan's budget_tier to deep"
     )
     told: list[str] = []

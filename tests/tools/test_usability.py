@@ -122,7 +122,7 @@ def test_what_a_person_approved_is_not_asked_about() -> None:
             stan("clock"),
             Use.NEVER,
             (
-                "it is not approved, and there is no approver: add 'clock.now' to the"
+                "it is not approved, and turns ask no person: add 'clock.now' to the"
                 " tools of Stan, or add 'clock.now' to trust.allow_tools"
             ),
         ),
