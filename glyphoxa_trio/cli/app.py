@@ -603,8 +603,8 @@ def reload(
         typer.Option(
             "--json",
             help="One JSON object: generation, a number; added, removed, changed,"
-            " groups, tried_again, at_next_start, lists of names; deferred, true or"
-            " false.",
+            " groups, tried_again, keys, at_next_start, lists of names; deferred, true"
+            " or false.",
         ),
     ] = False,
 ) -> None:

@@ -89,7 +89,7 @@ def changes(said: Mapping[str, Any]) -> str:
         for key, value in said.items()
         if isinstance(value, list) and value
     ]
-    return f"reloaded; {'; '.join(parts) or 'no server is another'}"
+    return f"reloaded; {'; '.join(parts) or 'nothing has changed'}"
 
 
 def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:

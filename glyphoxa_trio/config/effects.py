@@ -26,6 +26,12 @@ def taken_over(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
     return config, tuple(late)
 
 
+def changed_keys(old: Config, new: Config) -> tuple[str, ...]:
+    """The keys that differ, those of servers left out, as ``npcs[Bartok].tools``."""
+    hidden = ("mcp.servers", "mcp.from_mcp_json", "mcp.shared", "mcp.left_out")
+    return tuple(x for x in _differing(old, new, "") if not x.startswith(hidden))
+
+
 def _merged(old: T, new: T, path: str) -> tuple[T, list[str]]:
     kept: dict[str, Any] = {}
     late: list[str] = []
@@ -67,8 +73,16 @@ def _differing(before: Any, after: Any, path: str) -> Iterator[str]:
             yield from _differing(
                 before.get(name), after.get(name), _joined(path, str(name))
             )
+    elif _are_named(before) and _are_named(after) and path:
+        ones, others = ({x.name: x for x in named} for named in (before, after))
+        for name in dict.fromkeys((*ones, *others)):
+            yield from _differing(ones.get(name), others.get(name), f"{path}[{name}]")
     else:
         yield path
+
+
+def _are_named(value: Any) -> bool:
+    return isinstance(value, tuple) and all(hasattr(x, "name") for x in value)
 
 
 def _joined(path: str, key: str) -> str:

@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import ConfigError, ServerSpec
+from glyphoxa_trio.config.effects import changed_keys
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
 from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.mcp import Server, ServerPool, ServerState
@@ -44,6 +45,7 @@ class Reloaded:
       groups: built-in groups whose tools changed.
       tried_again: servers that had failed and were started again.
       deferred: True if the switch waited for a turn.
+      keys: other changed keys that are in use now, such as ``npcs[Bartok].tools``.
       at_next_start: changed keys that take effect when the program is started again.
     """
 
@@ -54,6 +56,7 @@ class Reloaded:
     groups: tuple[str, ...] = ()
     tried_again: tuple[str, ...] = ()
     deferred: bool = False
+    keys: tuple[str, ...] = ()
     at_next_start: tuple[str, ...] = ()
 
 
@@ -298,6 +301,7 @@ class ConfigReload:
             ),
             groups=changed_groups(self.serving, plan),
             deferred=deferred,
+            keys=changed_keys(self.serving.config, plan.config),
             at_next_start=plan.at_next_start,
         )
 

@@ -16,7 +16,7 @@ import trio
 from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, ServerSpec
 from glyphoxa_trio.config.checking import checked
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import GlyphoxaError, words
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import (
     FilledPrompt,
@@ -737,7 +737,8 @@ class Runtime:
           The changes, by name.
 
         Raises:
-          ConfigError: if the configuration cannot serve. Nothing has changed.
+          ConfigError: if the configuration cannot serve. Nothing has changed, and a
+            warning says why.
           RuntimeClosed: if the runtime has ended, or ends meanwhile.
         """
         end = trio.Event()
@@ -751,6 +752,8 @@ class Runtime:
                 result = outcome.Value(await self._reload(config, now=now))
             except Exception as error:  # raised to the caller of reload
                 result = outcome.Error(error)
+                why = words(error) or type(error).__name__
+                self._warnings.say(f"not reloaded, the old one goes on: {why}")
             finally:
                 end.set()
 

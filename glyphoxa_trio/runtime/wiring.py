@@ -34,7 +34,6 @@ from glyphoxa_trio.config.memory import OFF
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.config.servers import Sharing
 from glyphoxa_trio.config.state import NO_STATE, state_folder
-from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     ServerPool,
@@ -165,7 +164,7 @@ class Wiring:
                 if certain := [str(x) for x in grants if x.error]:
                     raise ConfigError(*certain)
             runtime._settle()
-            reload = partial(_reload_after, runtime, warnings, self.on_reload)
+            reload = partial(_reload_after, runtime, self.on_reload)
             if files is not None:
                 background.start_soon(reload, changes(files, seen))
             if signals := tuple(self.reload_on):
@@ -504,7 +503,6 @@ async def _on_signals(
 
 async def _reload_after(
     runtime: Runtime,
-    warnings: Warnings,
     told: Callable[[Reloaded], None] | None,
     occasions: AsyncIterable[object],
 ) -> None:
@@ -516,6 +514,5 @@ async def _reload_after(
                 done = await runtime.reload()
                 if told is not None:
                     tell(told, done)
-            except Exception as error:  # border: what reads it may be foreign code
-                why = words(error) or type(error).__name__
-                warnings.say(f"not reloaded, the old one goes on: {why}")
+            except Exception:  # border: what reads it may be foreign code
+                continue  # `Runtime.reload` has warned of it

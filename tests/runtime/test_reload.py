@@ -22,6 +22,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Config, ConfigError, Runtime, Tier, open_runtime
 from glyphoxa_trio.actors import SupervisionEvent
+from glyphoxa_trio.cli.status import changes
 from glyphoxa_trio.config import (
     BuiltinConfig,
     CalibrationConfig,
@@ -32,9 +33,12 @@ from glyphoxa_trio.config import (
     RestartConfig,
     SelectorConfig,
     ServerSpec,
+    ToolOverride,
+    TrustConfig,
     TurnConfig,
     load_config,
 )
+from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import open_host
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
@@ -424,7 +428,13 @@ async def test_what_a_second_reload_takes_away_is_gone_while_the_first_one_waits
             assert ends == []  # the switch still waits
         assert "dice.roll" not in runtime.host.snapshot.by_key
         assert trio.current_time() == 5
-        assert ends == [Reloaded(generation=2, groups=("dice",), deferred=True)] * 2
+        done = Reloaded(
+            generation=2,
+            groups=("dice",),
+            deferred=True,
+            keys=("builtin.dice.enabled",),
+        )
+        assert ends == [done] * 2
 
 
 async def test_what_was_taken_away_and_given_back_before_the_switch_is_there(
@@ -1076,6 +1086,41 @@ async def test_a_file_that_cannot_serve_is_a_warning_and_the_old_one_goes_on(
         assert runtime.npc("Bo").config.tools == ("roll",)
         write(path, tools="roll, rules")
         await _until(lambda: runtime.npc("Bo").config.tools == ("roll", "rules"))
+
+
+async def test_a_refused_reload_that_a_program_asks_for_is_told_in_the_log_too(
+    autojump_clock: MockClock,
+) -> None:
+    told: list[ServerWarning] = []
+    async with open_runtime(config("roll"), on_warning=told.append) as runtime:
+        with pytest.raises(ConfigError, match="did you mean roll"):
+            await runtime.reload(config("rol"))
+    (warning,) = told
+    assert warning.text.startswith("not reloaded, the old one goes on: ")
+    assert "did you mean roll" in warning.text
+
+
+async def test_a_reload_names_what_it_changed_besides_servers(
+    autojump_clock: MockClock,
+) -> None:
+    bo, al = NpcConfig(name="Bo", tools=("roll",)), NpcConfig(name="Al")
+    slow = attrs.evolve(bo, tools=("roll", "rules"), budget_tier=Tier.DEEP)
+    trusting = TrustConfig(allow_tools=("faq.*",))
+    calm = {"dice.roll": ToolOverride(min_tier=Tier.STANDARD)}
+    async with open_runtime(config(npcs=(bo, al))) as runtime:
+        assert (await runtime.reload(config(npcs=(bo, al)))).keys == ()
+        done = await runtime.reload(config(npcs=(slow,), trust=trusting, tools=calm))
+        assert set(done.keys) == {
+            "npcs[Bo].tools",
+            "npcs[Bo].budget_tier",
+            "npcs[Al]",
+            "trust.allow_tools",
+            "tools.dice.roll",
+        }
+        line = changes(plain(done))
+        assert "keys: npcs[Bo].budget_tier, npcs[Bo].tools, npcs[Al], " in line
+        again = await runtime.reload(config(npcs=(slow,), trust=trusting, tools=calm))
+        assert changes(plain(again)) == "reloaded; nothing has changed"
 
 
 @pytest.mark.border
