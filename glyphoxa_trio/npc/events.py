@@ -413,7 +413,9 @@ class Timings:
 class TurnDone(TurnEvent):
     """The end of a turn.
 
-    ``text`` is all that was written; `Turn.delivered` is what was heard. ``kept`` is
+    ``text`` is all that was written; `Turn.delivered` is what was heard. ``tier`` is
+    the one that the turn began with. If its NPC's ceiling is lowered meanwhile, the
+    turn keeps its time for tools, and may begin no slower calls. ``kept`` is
     for clients of a cluster: True if the turn is written, and so survives its worker;
     False if it waits to be written. None if that is not known: in one process the end
     does not wait for it, and `TurnKept` follows.

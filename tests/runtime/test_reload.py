@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -50,14 +50,14 @@ from glyphoxa_trio.runtime import Environment, Reloaded, RuntimeClosed, UnknownN
 from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
-from glyphoxa_trio.tools.outcome import Status
+from glyphoxa_trio.tools.outcome import Status, ToolResult
 
 from ..cli.support import SEER, is_dead
 from ..mcp.fakes import FakeServer, listing
-from ..npc.support import Ran, ScriptedLLM, Step, call
+from ..npc.support import Ran, ScriptedLLM, Step, ask, call
 from .test_runtime import PATIENT, pid_of, seer
 
 LIMIT = 30.0
@@ -188,7 +188,7 @@ async def test_a_call_that_waits_its_turn_is_refused_when_it_comes(
             nursery.start_soon(speak)
             await trio.sleep(0.1)  # the first one runs
             nursery.start_soon(runtime.reload, config("first"))
-    assert [x.status for x in ends[0].outcomes] == [Status.OK, Status.DENIED]
+    assert [x.status for x in ends[0].outcomes] == [Status.OK, Status.SKIPPED]
     assert ran.began == [("first", 0)]
 
 
@@ -1181,3 +1181,40 @@ async def _until(condition: Callable[[], bool]) -> None:
     """The border to other processes and files: nothing there tells us when."""
     while not condition():  # noqa: ASYNC110
         await trio.sleep(0.01)
+
+
+async def test_a_ceiling_that_is_lowered_in_mid_turn_leaves_it_its_tier_and_time(
+    autojump_clock: MockClock,
+) -> None:
+    # Its calls go on; slower ones than the new ceiling permits begin no more.
+    def answer(request: LLMRequest) -> list[Any]:
+        asked = sum(x.role == "tool" for x in request.messages)
+        return [call(("slow", "slower")[asked])] if asked < 2 else ["Well."]
+
+    def tool_of(name: str) -> Tool:
+        async def handler(_: Mapping[str, Any], __: CallContext) -> ToolResult:
+            await trio.sleep(2.0)
+            return ToolResult(text=("done",))
+
+        definition = ToolDefinition(name=name, group="own", estimated_duration=2.0)
+        return Tool(definition=definition, handler=handler)
+
+    def chosen(tier: Tier) -> Config:
+        return config("own", npc={"budget_tier": tier})
+
+    tools, model = map(tool_of, ("slow", "slower")), ScriptedLLM(answer)
+    async with open_runtime(chosen(Tier.DEEP), tools=tools, llm=model) as runtime:
+        async with trio.open_nursery() as nursery:
+
+            async def lower() -> None:
+                await trio.sleep(1.0)
+                await runtime.reload(chosen(Tier.FAST))
+
+            nursery.start_soon(lower)
+            heard = await ask(runtime.npc("Bo"), "Hello", tier=Tier.DEEP)
+        (done,), (begun,) = heard.of(TurnDone), heard.of(TierSelected)
+        assert (begun.tier, done.tier) == (Tier.DEEP, Tier.DEEP)
+        assert [x.status for x in done.outcomes] == [Status.OK, Status.SKIPPED]
+        assert done.timings.tools == 2.0
+        later = await ask(runtime.npc("Bo"), "Hello", tier=Tier.DEEP)
+        assert later.only(TurnDone).tier is Tier.FAST

@@ -41,6 +41,7 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tracing import Span, within
 
 from .output import TurnOutput
@@ -127,6 +128,7 @@ class TurnRunner:
         accepted = trio.current_time()
         began: float | None = None
         turn: TurnState | None = None
+        tier: Tier | None = None
         end, error = TurnEnd.INTERRUPTED, ""
         output: TurnOutput | None = None
         try:
@@ -144,7 +146,7 @@ class TurnRunner:
                         end = TurnEnd.COMPLETED
                     else:
                         await self.engine.wait_transcript(utterance)
-                        turn = await self._prepare(output, utterance)
+                        turn, tier = await self._prepare(output, utterance)
                         await self.engine.answer(
                             turn, utterance, partial(self._understood, utterance)
                         )
@@ -174,7 +176,7 @@ class TurnRunner:
                 outcomes=exchange.outcomes,
                 timings=timings_of(turn, began, now),
                 rounds=0 if end is TurnEnd.SHED else len(exchange.rounds),
-                tier=None if turn is None else turn.tier,
+                tier=tier,
                 error=error,
             )
             output.post(done)
@@ -236,8 +238,13 @@ class TurnRunner:
         for event in scripted(output.of, utterance, text or ""):
             await output.emit(event)
 
-    async def _prepare(self, output: TurnOutput, utterance: Utterance) -> TurnState:
-        """Prepare the turn: choose and announce its tier, and gather its context."""
+    async def _prepare(
+        self, output: TurnOutput, utterance: Utterance
+    ) -> tuple[TurnState, Tier]:
+        """Prepare the turn: choose and announce its tier, and gather its context.
+
+        The tier is the one that it begins with, whatever is taken away meanwhile.
+        """
         # If the words are not final yet, the tier is chosen again, and for good, when
         # they are.
         heard = utterance.interaction
@@ -300,7 +307,7 @@ class TurnRunner:
             self.narrow(self._narrower)
         if heard is None or not self.engine.speaks:  # else its model answers already
             await self._wait_listed(self._turn.tool_clock)
-        return self._turn
+        return self._turn, tier
 
     async def _wait_listed(self, clock: Clock) -> None:
         """Wait for tools of servers that start, on the turn's time for tools."""
