@@ -188,7 +188,7 @@ async def test_a_call_that_waits_its_turn_is_refused_when_it_comes(
             nursery.start_soon(speak)
             await trio.sleep(0.1)  # the first one runs
             nursery.start_soon(runtime.reload, config("first"))
-    assert [x.status for x in ends[0].outcomes] == [Status.OK, Status.SKIPPED]
+    assert [x.status for x in ends[0].outcomes] == [Status.OK, Status.DENIED]
     assert ran.began == [("first", 0)]
 
 
