@@ -58,12 +58,13 @@ def show_kept(
         typer.Option(
             "--json",
             help="One JSON object: tenant, session, campaign, holder, lines, last_at,"
-            " ended, state, evenings (id, session, began, ended, summary), last_lines"
+            " ended, state, evenings (id, session, began, ended, summaries: each"
+            " with known_to, text), last_lines"
             " (n, at, speaker, to, heard_by, evening, text).",
         ),
     ] = False,
 ) -> None:
-    """Show the evenings of a session, and its last lines.
+    """Show the evenings of a session with all their summaries, and its last lines.
 
     Exit status: 0 shown, 2 there is no such session.
     """

@@ -37,6 +37,7 @@ _EVENINGS: Final = (
     Column("evening"),
     Column("began"),
     Column("ended", spare=1),
+    Column("known to", whole=False, spare=2),
     Column("summary", whole=False),
 )
 _LINES: Final = (
@@ -57,6 +58,10 @@ def state_of(row: SessionRow) -> str:
 
 def _as_json(row: SessionRow) -> dict[str, Any]:
     return {**attrs.asdict(row), "state": state_of(row)}
+
+
+def _told(field: attrs.Attribute[Any], _: Any) -> bool:
+    return field.name not in ("reach", "summary")
 
 
 def list_sessions(where: str, *, tenant: str | None, as_json: bool) -> int:
@@ -85,18 +90,26 @@ def _cells(row: SessionRow) -> list[Cell]:
 def show(
     where: str, session: str, *, tenant: str | None, limit: int, as_json: bool
 ) -> int:
-    """Print a session's evenings and its last lines."""
+    """Print a session's evenings, with the summary of each audience, and its last
+    lines."""
 
     async def main(memory: Memory, _: Config) -> int:
         row = await session_of(memory, session, tenant)
-        evenings = await _evenings(memory, row)
+        found = await archived(memory, _campaign(row), session=row.session)
+        evenings = found.evenings[::-1]
         lines = await memory.transcripts.recent(
             _campaign(row), GAME_MASTER, session=row.session, limit=limit
         )
         if as_json:
             said = _as_json(row)
             said["evenings"] = [
-                attrs.asdict(x, filter=lambda field, _: field.name != "reach")
+                {
+                    **attrs.asdict(x.evening, filter=_told),
+                    "summaries": [
+                        {"known_to": known_to(reach), "text": text}
+                        for reach, text in x.summaries
+                    ],
+                }
                 for x in evenings
             ]
             said["last_lines"] = [
@@ -118,8 +131,16 @@ def show(
         say(console, f"session {row.session} of the campaign {row.campaign}: {state}")
         if evenings:
             rows = [
-                [x.id, day(x.began), day(x.ended or 0) or "goes on", x.summary]
+                [
+                    one.id,
+                    day(one.began),
+                    day(one.ended or 0) or "goes on",
+                    "" if reach is None else known_to(reach),
+                    text,
+                ]
                 for x in evenings
+                for one in (x.evening,)
+                for reach, text in x.summaries or ((None, ""),)
             ]
             show_grid(console, Grid(columns=_EVENINGS, rows=rows))
         if lines:

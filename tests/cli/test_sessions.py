@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.memory.opening import open_memory
+from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, NO_NPC, Reach
 
 from .support import environment, run, written
 from .test_memory import KEY, fill, said
@@ -56,6 +57,25 @@ def test_a_session_is_listed_shown_and_exported(filled: Path) -> None:
         "A dragon!",
         "Where is the dragon?",
     ]
+
+
+def test_each_audience_has_its_summary_shown(filled: Path) -> None:
+    trio.run(summarise, str(filled.parent / "kept.db"))
+    (evening,) = said("sessions", "show", filled, "table")["evenings"]
+    told = {x["text"]: x["known_to"] for x in evening["summaries"]}
+    assert told == {"A dragon came.": "Bo", "A question.": "all", "Hm.": "no NPC"}
+    shown = run("sessions", "show", filled, "table").stdout
+    assert all(text in shown for text in told)
+
+
+async def summarise(place: str) -> None:
+    async with open_memory(place) as memory:
+        (evening,) = await memory.transcripts.evenings(KEY, GAME_MASTER)
+        summaries = {
+            "A dragon came.": Reach.of("Bo"), "A question.": EVERYONE, "Hm.": NO_NPC
+        }  # fmt: skip
+        for text, reach in summaries.items():
+            await memory.transcripts.set_summary(KEY, evening.id, text, reach)
 
 
 @pytest.mark.parametrize("verb", ["show", "export", "end"])

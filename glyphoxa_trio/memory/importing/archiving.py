@@ -102,7 +102,8 @@ async def _evenings(
         campaign, GAME_MASTER, kind=EntityKind.NPC, limit=ALL
     )
     npcs |= {x.name for x in known}
-    viewers = [GAME_MASTER, *(Viewer(x) for x in sorted(npcs))]
+    # An NPC without a name knows what is for all of them, and nothing else.
+    viewers = [GAME_MASTER, *(Viewer(x) for x in sorted({"", *npcs}))]
     summaries: dict[str, dict[Reach, str]] = defaultdict(dict)
     found = {}
     for viewer in viewers:
