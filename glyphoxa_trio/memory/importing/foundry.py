@@ -30,11 +30,12 @@ from .fields import (
     text_of,
 )
 from .foundry_documents import KINDS, OBSERVER, level_of, sort_of, unpacked
-from .foundry_text import HIDDEN, opening, tell
-from .html import PlainPage, plain
-from .prose import paragraphs
+from .foundry_text import HIDDEN, Names, opening, tell
+from .html import PlainPage, from_markdown, plain
 
 PART_OF: Final = "part_of"
+_MARKDOWN: Final = 2  # the format of a page
+_DESCRIBED: Final = ("description", "desc", "details", "notes", "biography", "text")
 
 # Keys of an actor's details that are prose, wherever the game's system puts it.
 _OPEN_PROSE: Final = ("public", "publicNotes", "blurb", "appearance")
@@ -53,6 +54,7 @@ def read(documents: Iterable[Any], drafts: Drafts) -> None:
         for x in found
         if isinstance(x, Mapping) and sort_of(x) == "Folder"
     }
+    names = _names(found)
     for number, document in enumerate(found):
         if not isinstance(document, Mapping):
             drafts.skip(f"document {number + 1}", "it is not a document")
@@ -67,11 +69,11 @@ def read(documents: Iterable[Any], drafts: Drafts) -> None:
         try:
             match sort:
                 case "JournalEntry":
-                    _journal(document, key, where, folder, drafts)
+                    _journal(document, key, where, folder, drafts, names)
                 case "Actor":
-                    _actor(document, key, where, drafts)
+                    _actor(document, key, where, drafts, names)
                 case "Item":
-                    _item(document, key, where, drafts)
+                    _item(document, key, where, drafts, names)
                 case "Folder":
                     pass
                 case _:
@@ -88,17 +90,27 @@ _WORDS: Final[Mapping[str, str]] = {
     "Item": "item",
     "Scene": "scene",
     "RollTable": "table",
+    "Playlist": "playlist",
+    "Macro": "macro",
+    "Cards": "cards",
 }
 _NOT_READ: Final[Mapping[str, str]] = {
     "Scene": "scenes are not imported",
     "RollTable": "tables are not imported",
     "Playlist": "playlists are not imported",
     "Macro": "macros are not imported",
+    "Cards": "cards are not imported",
+    "Combat": "combats are not imported",
 }
 
 
 def _journal(
-    entry: Mapping[str, Any], key: str, where: str, folder: str, drafts: Drafts
+    entry: Mapping[str, Any],
+    key: str,
+    where: str,
+    folder: str,
+    drafts: Drafts,
+    names: Names,
 ) -> None:
     name = text_of(entry.get("name"))
     level = level_of(entry)
@@ -112,7 +124,7 @@ def _journal(
     texts = [text for _, text in kept]
     several = len(kept) > 1
     aliases = [] if several else [text_of(x.get("name")) for x, _ in kept]
-    shown = "" if several else opening(texts)
+    shown = "" if several else opening(texts, key, names)
     reach = EVERYONE if open_ else HIDDEN
     if not drafts.entity(
         key, kind, name, aliases=aliases, summary=shown, reach=reach, where=where
@@ -128,7 +140,7 @@ def _journal(
                 of,
                 kind,
                 page_name,
-                summary=opening([text]),
+                summary=opening([text], key, names),
                 reach=page_reach,
                 where=f"{where}, page {page_name!r}",
             ):
@@ -137,29 +149,32 @@ def _journal(
                 drafts.link(of, PART_OF, key, reach=page_reach, where=where)
         else:
             drafts.also(f"{key}.JournalEntryPage.{text_of(page.get('_id'))}", key)
-        tell(text, of, page_reach, where, drafts)
+        tell(text, of, page_reach, where, drafts, names)
 
 
 def _page(page: Mapping[str, Any], where: str, drafts: Drafts) -> PlainPage | None:
     """Return the text of a page; None if it is of another type, and has none."""
     name, sort = text_of(page.get("name")), page.get("type", "text")
-    content = at(page, "text", "content")
-    markdown = at(page, "text", "markdown")
-    if isinstance(markdown, str) and not content:
-        content = "".join(f"<p>{_escaped(x)}</p>" for x in paragraphs(markdown))
-    if isinstance(content, str) and content.strip():
-        return plain(content)
+    content = text_of(at(page, "text", "content"))
+    markdown = text_of(at(page, "text", "markdown"))
+    if at(page, "text", "format") == _MARKDOWN and "<" not in content:
+        markdown = markdown or content
+    told = plain(content)
+    if markdown.strip() and (not told.passages or "<" not in content):
+        told = plain(from_markdown(markdown))
+    if not told.passages:
+        told = plain(text_of(at(page, "image", "caption")))
+    if told.passages:
+        return told
     if sort == "text":
         return PlainPage()
     drafts.skip(f"{where}, page {name!r}", f"a page of the type {sort} has no text")
     return None
 
 
-def _escaped(text: str) -> str:
-    return text.lstrip("#> ").replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _actor(actor: Mapping[str, Any], key: str, where: str, drafts: Drafts) -> None:
+def _actor(
+    actor: Mapping[str, Any], key: str, where: str, drafts: Drafts, names: Names
+) -> None:
     name = name_of(actor.get("name"))
     kind = KINDS.get(text_of(actor.get("type")).casefold(), EntityKind.NPC)
     system = mapping_of(actor.get("system") or actor.get("data"))
@@ -175,16 +190,16 @@ def _actor(actor: Mapping[str, Any], key: str, where: str, drafts: Drafts) -> No
         key,
         kind,
         name,
-        summary=opening([*shown, *(more if open_ or not shown else [])]),
+        summary=opening([*shown, *(more if open_ or not shown else [])], key, names),
         attributes=_attributes(system, details),
         reach=reach,
         where=where,
     ):
         return
     for page in shown:
-        tell(page, key, reach, where, drafts)
+        tell(page, key, reach, where, drafts, names)
     for page in more:
-        tell(page, key, reach, where, drafts)
+        tell(page, key, reach, where, drafts, names)
     carried = len(list_of(actor.get("items")))
     if carried:
         drafts.skip(where, f"the {carried} items that it carries are not imported")
@@ -229,17 +244,54 @@ def _attributes(
     return found
 
 
-def _item(item: Mapping[str, Any], key: str, where: str, drafts: Drafts) -> None:
+def _item(
+    item: Mapping[str, Any], key: str, where: str, drafts: Drafts, names: Names
+) -> None:
     system = mapping_of(item.get("system") or item.get("data"))
-    described = at(system, "description", "value") or system.get("description")
-    page = plain(described) if isinstance(described, str) else PlainPage()
-    reach = EVERYONE if level_of(item) >= OBSERVER else HIDDEN
+    told, hidden = _descriptions(system)
+    unknown = system.get("identified") is False or (
+        at(system, "identification", "status") == "unidentified"
+    )
+    is_open = level_of(item) >= OBSERVER and not unknown
+    reach = EVERYONE if is_open else HIDDEN
     if drafts.entity(
         key,
         EntityKind.ITEM,
         text_of(item.get("name")),
-        summary=opening([page]),
+        summary=opening(told, key, names),
         reach=reach,
         where=where,
     ):
-        tell(page, key, reach, where, drafts)
+        for page in told:
+            tell(page, key, reach, where, drafts, names)
+        for page in hidden:
+            tell(page, key, HIDDEN, where, drafts, names)
+
+
+def _descriptions(system: Mapping[str, Any]) -> tuple[list[PlainPage], list[PlainPage]]:
+    """Return the texts of an item, wherever its system has them, and hidden ones."""
+    told, hidden = dict[str, None](), dict[str, None]()
+    for word in _DESCRIBED:
+        value = system.get(word)
+        given = value if isinstance(value, Mapping) else {"value": value}
+        for name, text in given.items():
+            if isinstance(text, str) and text.strip():
+                if str(name).casefold().startswith(("gm", "private", "secret")):
+                    hidden[text] = None
+                elif name in _DESCRIBED or name in ("value", "public", "full", "long"):
+                    told[text] = None
+    return [plain(x) for x in told], [plain(x) for x in hidden if x not in told]
+
+
+def _names(found: Iterable[Any]) -> Names:
+    """Return the names of documents and of their pages."""
+    names: dict[str, tuple[str, bool]] = {}
+    for document in map(mapping_of, found):
+        key = f"{sort_of(document)}.{text_of(document.get('_id'))}"
+        level = level_of(document)
+        names[key] = name_of(document.get("name")), level >= OBSERVER
+        for page in map(mapping_of, list_of(document.get("pages"))):
+            id_ = f"{key}.JournalEntryPage.{text_of(page.get('_id'))}"
+            seen = level_of(page, level) >= OBSERVER
+            names[id_] = name_of(page.get("name")), seen
+    return names

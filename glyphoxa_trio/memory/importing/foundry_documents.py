@@ -29,20 +29,37 @@ def is_document(data: Any) -> bool:
     return "name" in data and ("_id" in data or any(x in data for x in marks))
 
 
+# The parts of an adventure, and the folders of a pack that was unpacked.
+_SORTS: Final[Mapping[str, str]] = {
+    "actors": "Actor",
+    "journal": "JournalEntry",
+    "items": "Item",
+    "scenes": "Scene",
+    "folders": "Folder",
+    "tables": "RollTable",
+    "playlists": "Playlist",
+    "macros": "Macro",
+    "cards": "Cards",
+    "combats": "Combat",
+}
+
+
 def unpacked(documents: Iterable[Any]) -> Iterator[Any]:
     """Yield each document, and instead of an adventure those that are in it."""
     for document in documents:
-        inside = ("actors", "journal", "items", "scenes", "folders", "tables")
         given = mapping_of(document)
-        if "journal" in given and any(isinstance(given.get(x), list) for x in inside):
-            for word in inside:
+        if "journal" in given and any(isinstance(given.get(x), list) for x in _SORTS):
+            if text_of(given.get("description")).strip():
+                yield {
+                    "documentName": "JournalEntry",
+                    "_id": given.get("_id"),
+                    "name": given.get("name"),
+                    "content": given["description"],
+                }
+            for word, named in _SORTS.items():
                 for one in list_of(given.get(word)):
-                    named = {"actors": "Actor", "journal": "JournalEntry"}.get(word, "")
-                    yield (
-                        {"documentName": named, **one}
-                        if named and isinstance(one, Mapping)
-                        else one
-                    )
+                    is_one = isinstance(one, Mapping)
+                    yield {"documentName": named, **one} if is_one else one
         else:
             yield document
 
@@ -52,6 +69,10 @@ def sort_of(document: Mapping[str, Any]) -> str:
     named = document.get("documentName") or document.get("documentClass")
     if isinstance(named, str) and named:
         return named
+    # "!actors!k3j", as the packs of newer versions have it.
+    key = text_of(document.get("_key")).split("!")
+    if len(key) > 2 and key[1] in _SORTS:
+        return _SORTS[key[1]]
     if "pages" in document or isinstance(document.get("content"), str):
         return "JournalEntry"
     for mark, sort in {
@@ -62,10 +83,13 @@ def sort_of(document: Mapping[str, Any]) -> str:
         "command": "Macro",
         "prototypeToken": "Actor",
         "token": "Actor",
+        "items": "Actor",
     }.items():
         if mark in document:
             return sort
-    if "items" in document or text_of(document.get("type")) in KINDS:
+    system = mapping_of(document.get("system") or document.get("data"))
+    # "loot" is a type of both; only an item is described as a whole.
+    if text_of(document.get("type")) in KINDS and "description" not in system:
         return "Actor"
     is_item = "type" in document and ("system" in document or "data" in document)
     return "Item" if is_item else ""

@@ -84,6 +84,60 @@ def plain(html: str) -> PlainPage:
     )
 
 
+_HEADED: Final = re.compile(r"\s{0,3}(#{1,6})\s+(.*)")
+_UNDERLINE: Final = re.compile(r"\s{0,3}(?:=+|-{2,})\s*")
+_RULE: Final = re.compile(r"\s*(?:[-*_]\s*){3,}|\s*(?:```|~~~).*|(?=[^|]*\|)[\s|:-]+")
+_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(.*)")
+_EMPHASIS: Final = re.compile(
+    r"\*{1,3}(?=[^\s*])([^*]{1,300})(?<=\S)\*{1,3}"
+    r"|(?<!\w)_{1,3}(?=[^\s_])([^_]{1,300})(?<=\S)_{1,3}(?!\w)"
+    r"|~~(?=\S)([^~]{1,300})(?<=\S)~~"
+)
+_WRITTEN_LINK: Final = re.compile(
+    r"!?(?<![@&\w])\[([^\[\]]{0,300})\]\((?:[^()\s]|\([^()]*\)){0,500}[^()]{0,300}\)"
+)
+
+
+def from_markdown(text: str) -> str:
+    """Return a text in Markdown as HTML, with its headings, paragraphs and items."""
+    html, open_ = list[str](), list[str]()
+
+    def end(tag: str = "p") -> None:
+        if open_:
+            html.append(f"<{tag}>{_inline(' '.join(open_))}</{tag}>")
+            open_.clear()
+
+    for written in text[:MOST_HTML].splitlines():
+        line = re.sub(r"^(?:\s{0,3}>\s?)+", "", written)
+        if open_ and _UNDERLINE.fullmatch(line):
+            end("h2")
+        elif not line.strip() or _RULE.fullmatch(line):
+            end()
+        elif headed := _HEADED.fullmatch(line):
+            end()
+            bare = headed[2].rstrip().rstrip("#")
+            open_.append(bare if not bare.strip() or bare[-1].isspace() else headed[2])
+            end(f"h{len(headed[1])}")
+        elif item := _ITEM.fullmatch(line):
+            end()
+            open_.append(item[1])
+        elif line.lstrip().startswith(("<", "|")):
+            end()
+            open_.append(line.strip().strip("|"))
+            end("div" if line.lstrip()[0] == "|" else "span")
+        else:
+            open_.append(line.strip())
+    end()
+    return "\n".join(html)
+
+
+def _inline(text: str) -> str:
+    text = _WRITTEN_LINK.sub(lambda found: found[1], text)
+    for _ in range(2):  # **_both_**
+        text = _EMPHASIS.sub(lambda found: found[1] or found[2] or found[3], text)
+    return text.replace("`", "")
+
+
 def _without_comments(html: str) -> str:
     kept, at = [], 0
     while (begin := html.find("<!--", at)) >= 0:

@@ -30,7 +30,7 @@ from .fields import (
     text_of,
     unescaped,
 )
-from .foundry_text import MENTIONS
+from .foundry_text import MENTIONS, bare
 from .html import plain
 
 _SECRET: Final = Reach(secret=True)
@@ -80,7 +80,9 @@ def _item(
     name = name_of(item.get("name"))
     kind = _kind(item, sort)
     own = Reach.of(name) if kind is EntityKind.NPC else Reach()
-    open_ = "all" in re.split(r"[,\s]+", text_of(item.get("inplayerjournals")))
+    journals = item.get("inplayerjournals")
+    given = journals if isinstance(journals, list) else [journals]
+    open_ = any("all" in re.split(r"[,\s]+", text_of(x)) for x in given)
     reach = EVERYONE if open_ else Reach(own.npcs, secret=True)
     told = _html(item.get("notes")) or _html(item.get("bio"))
     pages = [
@@ -138,7 +140,9 @@ def _link(
 
 
 def _bare(text: str) -> str:
-    return _WRITTEN_LINK.sub(lambda found: found[1], text)
+    """Return a text with the words of its links and rolls in their place."""
+    text = _WRITTEN_LINK.sub(lambda found: found[1], text)
+    return bare(text, "", {}, secret=False) if "[[" in text else text
 
 
 def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:

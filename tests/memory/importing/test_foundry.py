@@ -258,3 +258,151 @@ def test_a_pack_in_another_format_is_refused_with_a_remedy(tmp_path: Path) -> No
     (tmp_path / "CURRENT").write_text("MANIFEST-000004\n")
     with pytest.raises(ImportRefused, match="LevelDB"):
         read_paths(tmp_path)
+
+
+def markdown(id_: str, name: str, text: str, **more: Any) -> dict[str, Any]:
+    written = {"format": 2, "markdown": text, "content": ""} | more
+    return {"_id": id_, "name": name, "type": "text", "text": written}
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("burns for @Damage[2d6[fire],1d4[cold]|options:area]!", "2d6 fire, 1d4 cold!"),
+        ("@Damage[(2d6+4)[persistent,bleed]]{bleeds}", "bleeds"),
+        ("a @Check[type:perception|dc:20|basic]", "a DC 20 perception check"),
+        ("a @Check[reflex|dc:15]{a dodge}", "a a dodge"),
+        ("a @Check[will|dc:15|basic]", "a DC 15 will save"),
+        ("@Template[type:cone|distance:30]", "30-foot cone"),
+        ("&Reference[prone]{lies} or &Reference[blinded]", "lies or blinded"),
+        (
+            "[[/r 1d20+5]]{rolls}, [[/r 2d6[fire] # hot]], [[3d4]]",
+            "rolls, 2d6 fire, 3d4",
+        ),
+        ("[[/save dex 15]] [[/damage 2d6 fire average]]", "DC 15 dex save 2d6 fire"),
+        ("[[lookup @name]] hits", "hits"),
+        ("see @UUID[JournalEntry.k]{the {old} keep}", "see the {old} keep"),
+        ("see @UUID[JournalEntry.k]", "see Keep"),
+        ("see @UUID[.q]", "see Cellar"),
+        ("see @UUID[.JournalEntryPage.q#door]{below}", "see below"),
+        ("@Embed[JournalEntry.k inline cite=false]", "Keep"),
+        ('@Embed[uuid="JournalEntry.k" caption=x]{A keep}', "A keep"),
+        ("@JournalEntry[Keep] @Scene[s1]{the hall}", "Keep the hall"),
+        ("@Compendium[world.lore.k]{Keep}", "Keep"),
+        ("not @UUID[open and a@b.org [x]", "not @UUID[open and a@b.org [x]"),
+    ],
+)
+def test_what_foundry_shows_as_something_else_is_read_as_that(
+    written: str, read_as: str
+) -> None:
+    pages = page("p", "Hall", f"<p>{written}</p>"), page("q", "Cellar", "<p>Wet.</p>")
+    keep = journal("k", "Keep", page("p", "Keep", "<p>Old.</p>"))
+    got = read([journal("j", "Inn", *pages), keep])
+    (fact,) = facts_about(got, "hall")
+    assert fact.endswith(read_as)
+    assert not got.skipped
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["@UUID[.q]", "@UUID[.JournalEntryPage.q]{x}", "@Embed[.q inline]"],
+)
+def test_a_relative_link_leads_to_the_page_beside(link: str) -> None:
+    pages = page("p", "Hall", f"<p>a {link}</p>"), page("q", "Cellar", "<p>Wet.</p>")
+    assert ("hall", "mentions", "cellar") in edges(read(journal("j", "Inn", *pages)))
+
+
+def test_a_link_without_words_betrays_no_hidden_name() -> None:
+    hidden = journal("h", "Lich", page("p", "Lich", "<p>Old.</p>"), level=0)
+    text = "<p>Ask @UUID[JournalEntry.h] or @UUID[Actor.gone].</p>"
+    got = read([journal("j", "Inn", page("p", "Inn", text)), hidden])
+    assert facts_about(got, "inn") == ["Ask or ."]
+    assert "'Actor.gone' is not in this file" in str(got.skipped)
+
+
+def test_a_page_in_markdown_is_plain_text_below_its_headings() -> None:
+    text = """
+# History
+
+The **old** _keep_ burnt
+down, says [Bo](https://example.org/a_(b)) of @UUID[Actor.b_o_b]{Bob}.
+
+* 2 * 3 is six
+* `cold`
+
+Rumours
+-------
+> It is *haunted*.
+
+| who | what |
+|-----|------|
+| Bo | smith |
+
+<section class="secret">
+
+The lich is `below`.
+
+</section>
+
+```
+code
+```
+"""
+    got = read(journal("j", "Keep", markdown("p", "Keep", text)))
+    assert {x.text: x.reach for x in got.facts} == {
+        "History: The old keep burnt down, says Bo of Bob.": EVERYONE,
+        "History: 2 * 3 is six": EVERYONE,
+        "History: cold": EVERYONE,
+        "Rumours: It is haunted.": EVERYONE,
+        "Rumours: who | what": EVERYONE,
+        "Rumours: Bo | smith": EVERYONE,
+        "Rumours: The lich is below.": SECRET,
+        "Rumours: code": EVERYONE,
+    }
+    assert "lich" not in entity(got, "keep").summary
+    inside = markdown("p", "Keep", "", content="## Age\n\nOld.", markdown=None)
+    assert [x.text for x in read(journal("j", "Keep", inside)).facts] == ["Age: Old."]
+
+
+@pytest.mark.parametrize("sort", ["loot", "weapon", "feat", "vehicle", "npc", "spell"])
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"description": {"value": "<p>Sharp.</p>", "chat": ""}},
+        {"description": "<p>Sharp.</p>"},
+        {"description": "", "notes": {"value": "Sharp."}},
+    ],
+)
+def test_an_item_of_any_type_keeps_its_description(
+    sort: str, system: dict[str, Any]
+) -> None:
+    item = {"_id": "i", "name": "Blade", "type": sort, "system": system, "effects": []}
+    got = read(item | {"ownership": {"default": 2}})
+    assert entity(got, "blade").kind is EntityKind.ITEM
+    assert facts_about(got, "blade") == ["Sharp."]
+
+
+def test_what_an_item_keeps_from_players_is_a_secret() -> None:
+    described = {"value": "<p>A ring.</p>", "gm": "<p>It is cursed.</p>"}
+    item = {
+        "_id": "i", "_key": "!items!i", "name": "Ring", "type": "equipment",
+        "ownership": {"default": 3}, "system": {"description": described},
+    }  # fmt: skip
+    reach = {x.text: x.reach for x in read(item).facts}
+    assert reach == {"A ring.": EVERYONE, "It is cursed.": SECRET}
+    unknown = {"description": described, "identified": False}
+    assert {x.reach for x in read(item | {"system": unknown}).facts} == {SECRET}
+
+
+def test_everything_of_an_adventure_is_imported_or_named() -> None:
+    got = read(
+        {
+            "_id": "a", "name": "Barrow", "description": "<p>A deep barrow.</p>",
+            "journal": [journal("j", "Inn", page("p", "Inn", "<p>Warm.</p>"))],
+            "items": [{"_id": "i", "name": "Key", "type": "loot", "system": {}}],
+            "macros": [{"_id": "m", "name": "Boo", "command": ""}],
+            "cards": [{"_id": "c", "name": "Tarot"}], "actors": [], "combats": [],
+        }
+    )  # fmt: skip
+    assert {x.id for x in got.entities} == {"barrow", "inn", "key"}
+    assert {x.split(": ")[1] for x in skipped(got)} == {"macro 'Boo'", "cards 'Tarot'"}

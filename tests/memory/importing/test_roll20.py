@@ -96,3 +96,12 @@ def test_odd_fields_cost_only_their_item() -> None:
         "world.json: handout 2",
         "world.json: handout 'B'",
     }
+
+
+def test_rolls_are_read_as_words_and_journals_may_be_a_list() -> None:
+    notes = "<p>It burns for [[2d6[fire]]] or [[ 1d4 ]], says [Bo](https://a.b/c).</p>"
+    handout = {"id": "-h", "name": "Mill", "notes": notes, "inplayerjournals": ["all"]}
+    got = read({"handouts": [handout], "characters": []})
+    (fact,) = got.facts
+    assert fact.text == "It burns for 2d6 fire or 1d4, says Bo."
+    assert fact.reach == EVERYONE
