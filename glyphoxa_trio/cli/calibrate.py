@@ -24,7 +24,7 @@ from .common import WAIT, Model, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
 from .measuring import announce, keys_of, unnamed
-from .render import on_screen
+from .render import many, on_screen
 from .tools import show_absences, show_advice, show_tools
 
 _ENDING: Final = 2.0  # seconds for a server that was lost to have ended
@@ -103,7 +103,8 @@ def calibrate(
                 await show_advice(runtime, wide_console(), always=True)
                 for one in probed:
                     if one.note:
-                        text = f"{one.key}: {one.samples} samples, then: {one.note}"
+                        taken = many(one.samples, "sample")
+                        text = f"{one.key}: {taken}, then: {one.note}"
                         say(errors, text, HELD)
                 for key in changed:
                     say(errors, f"{key}: not called: it changed meanwhile", HELD)

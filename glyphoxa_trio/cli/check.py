@@ -26,7 +26,7 @@ from glyphoxa_trio.tools.usability import Usability
 from .common import WAIT, Model, memory_of, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
-from .render import reach_in_words
+from .render import many, reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
 
@@ -148,7 +148,7 @@ class _Report:
         self._found |= {"npc_count": npcs, "tool_count": tools}
         self._found |= {"servers_ready": ready, "servers": servers}
         self._say(
-            f"{self.path}: {_many(npcs, 'NPC')}, {_many(tools, 'tool')},"
+            f"{self.path}: {many(npcs, 'NPC')}, {many(tools, 'tool')},"
             f" {ready} of {servers} servers ready"
         )
 
@@ -298,7 +298,3 @@ def _reach(report: _Report, runtime: Runtime) -> None:
     """Add how many of its tools each NPC can use, of those that are there."""
     for npc in runtime.npcs:
         report.reach(npc.name, runtime.usability(npc.name))
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

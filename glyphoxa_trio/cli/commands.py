@@ -21,6 +21,7 @@ TEXT               for the NPC that it names, else for the one you talk to
 /servers           the MCP servers and how they are
 /prompt [NAME [ARG=TEXT]...]  the prompts of servers; say one; ARG? asks for its values
 /approve TOOL [yes]  a tool that is held back because its server changed it
+/reload            read the configuration again
 /quit              leave; so does Ctrl-C, twice"""
 
 # What needs no runtime in this process.

@@ -28,6 +28,7 @@ from .choosing import somebody_is_there
 from .common import keep_existing
 from .console import say, say_json, wide_console
 from .memory_store import campaigns_of, one_campaign, with_memory
+from .render import many
 from .terminal import InputLines
 
 
@@ -48,8 +49,8 @@ def export(
         await write_json(found.as_json(), output)
         if output is not None:
             told = (
-                f"{len(found.lines)} lines, {len(found.entities)} entities,"
-                f" {len(found.facts)} facts"
+                f"{many(len(found.lines), 'line')}, {len(found.entities)} entities,"
+                f" {many(len(found.facts), 'fact')}"
             )
             say(wide_console(), f"exported the campaign {key} to {output}: {told}")
         return 0

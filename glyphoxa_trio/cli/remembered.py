@@ -29,7 +29,7 @@ from .common import Model, run
 from .console import say, say_json, wide_console
 from .grids import HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import milliseconds_in_words, time_or_dash
+from .render import many, milliseconds_in_words, time_or_dash
 
 T = TypeVar("T")
 
@@ -75,7 +75,10 @@ def forget(path: Path, names: Sequence[str], *, everything: bool, as_json: bool)
             say_json({"forgotten": keys, "samples": gone})
             return 0
         console = wide_console()
-        say(console, f"forgotten: {gone} samples of {', '.join(keys) or 'no tool'}")
+        say(
+            console,
+            f"forgotten: {many(gone, 'sample')} of {', '.join(keys) or 'no tool'}",
+        )
         say(
             console,
             "a runtime that runs keeps what it knows until it is started again",

@@ -41,7 +41,7 @@ def fan_out_line(event: FanOutDone) -> str:
     """One quiet line: tier, tools shown, each call against the ceiling, the cost."""
     calls = ", ".join(_call(outcome) for outcome in event.outcomes)
     return (
-        f"{event.tier} · {event.shown} tools shown · {calls}"
+        f"{event.tier} · {many(event.shown, 'tool')} shown · {calls}"
         f" · {in_ms(event.elapsed)} of {in_ms(event.budget)}"
     )
 
@@ -61,6 +61,11 @@ def _call(outcome: Outcome) -> str:
             what = f"{status.replace('_', ' ')} after {in_ms(outcome.elapsed)}"
     unknown = ", effect unknown" if outcome.effect is Effect.UNKNOWN else ""
     return f"{name} {what}{unknown}"
+
+
+def many(count: int, what: str) -> str:
+    """Return a number of things in words: ``1 tool``, ``2 tools``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def cut(text: str) -> str:
@@ -150,9 +155,8 @@ def mcp_lines(rows: Sequence[ServerStatus]) -> list[str]:
     return [
         "MCP Servers:",
         *(
-            f"  {row.name} ({len(row.tools)} tools): {', '.join(row.tools)}".rstrip(
-                ": "
-            )
+            f"  {row.name} ({many(len(row.tools), 'tool')})"
+            f"{': ' if row.tools else ''}{', '.join(row.tools)}"
             for row in there
         ),
         *(f"  {row.name} ({row.state}): {_reason(row)}" for row in missing),
@@ -176,7 +180,7 @@ def server_lines(row: Mapping[str, Any]) -> list[str]:
     tools = ", ".join(row["tools"])
     return [
         f"{row['name']} ({row['transport']}): {row['state']} for {after}",
-        f"  {len(row['tools'])} tools{tools and ': '}{tools}",
+        f"  {many(len(row['tools']), 'tool')}{tools and ': '}{tools}",
         *(
             f"  {key.replace('_', ' ')}: {_listed(value)}"
             for key, value in row.items()

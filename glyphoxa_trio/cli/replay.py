@@ -26,7 +26,7 @@ from .common import complain, keep_existing
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import cut
+from .render import cut, many
 
 _COLUMNS: Final = (
     Column("at"),
@@ -137,7 +137,7 @@ def show(replayed: Replayed, console: Console, *, what_if: bool) -> None:
     about = f" (times within {in_ms(tolerance)})" if tolerance else ""
     if replayed.same:
         under = " under another configuration" if what_if else ""
-        say(console, f"same{under}, {len(replayed.events)} events{about}", GOOD)
+        say(console, f"same{under}, {many(len(replayed.events), 'event')}{about}", GOOD)
         return
     for line in replayed.difference:
         say(console, line, {"+": GOOD, "-": FAILED}.get(line[:1], "dim"))

@@ -24,6 +24,7 @@ from .grids import show as show_grid
 from .memory_export import write_json
 from .memory_show import day
 from .memory_store import session_of, with_memory
+from .render import many
 
 _SESSIONS: Final = (
     Column("session"),
@@ -172,7 +173,8 @@ def export(
         found = await archived(memory, _campaign(row), session=row.session)
         await write_json(found.as_json(), output)
         if output is not None:
-            told = f"{len(found.evenings)} evenings, {len(found.lines)} lines"
+            evenings = many(len(found.evenings), "evening")
+            told = f"{evenings}, {many(len(found.lines), 'line')}"
             say(wide_console(), f"exported the session {session} to {output}: {told}")
         return 0
 
@@ -193,7 +195,8 @@ def end(where: str, session: str, *, tenant: str | None, as_json: bool) -> int:
         else:
             say(
                 wide_console(),
-                f"the session {session} has ended; its {row.lines} lines are kept",
+                f"the session {session} has ended;"
+                f" kept of it: {many(row.lines, 'line')}",
             )
         return 0
 

@@ -26,6 +26,7 @@ from .console import say, say_json, wide_console
 from .grids import HELD, Column, Grid
 from .grids import show as show_grid
 from .progress import counting
+from .render import many
 
 
 def run_simulation(
@@ -141,7 +142,7 @@ def _turns(runs: Sequence[Simulated], configured: TierBy) -> Grid:
     row("fell back to a line", *(_share(run.fell_back()) for run in runs))
     for status in sorted({x for run in runs for x in run.calls()}):
         row(f"calls: {status}", *(str(run.calls()[status]) for run in runs))
-    return Grid(title=f"{len(runs[0].turns)} turns", columns=columns, rows=rows)
+    return Grid(title=many(len(runs[0].turns), "turn"), columns=columns, rows=rows)
 
 
 def _tools(runs: Sequence[Simulated]) -> Grid:

@@ -12,7 +12,7 @@ from glyphoxa_trio.control.admin_socket import RELOAD
 from .common import run_orderly
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD
-from .render import server_lines
+from .render import many, server_lines
 
 _STATES: Final = {"ready": GOOD, "failed": FAILED}
 
@@ -96,7 +96,7 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A status as lines with their styles."""
     calls = said["calls"]
     lines = [
-        (f"process {said['pid']}: {said['tools']} tools", "bold"),
+        (f"process {said['pid']}: {many(said['tools'], 'tool')}", "bold"),
         (_sessions(said["sessions"]), ""),
         (f"  turns: {said['turns_running']} running", ""),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ import trio
 from glyphoxa_trio.config import Provider
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.control import status_of
+from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import (
@@ -37,6 +39,7 @@ from .render import (
     why_lines,
 )
 from .screen import Screen
+from .status import changes
 from .tools import show_absences, show_tools
 from .turn_display import TurnDisplay, addressed
 
@@ -220,6 +223,9 @@ class PlayTable:
                 self._approve(name, yes=False)
             case "approve", (name, "yes"):
                 self._approve(name, yes=True)
+            case "reload", ():
+                with suppress(GlyphoxaError):  # a warning says why
+                    screen.quiet(changes(plain(await self._runtime.reload())))
             case "help", ():
                 screen.quiet(HELP)
             case _:

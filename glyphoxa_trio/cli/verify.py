@@ -42,6 +42,7 @@ from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
 from .progress import counting
+from .render import many
 
 _COLUMNS: Final = (
     Column("NPC"),
@@ -204,8 +205,8 @@ def show(verdict: Verdict, console: Console, written: Mapping[int, str]) -> None
     warnings = len(verdict.findings) - errors
     say(
         console,
-        f"{verdict.evenings} evenings with {verdict.turns} turns{whole}:"
-        f" {errors} errors, {warnings} warnings",
+        f"{many(verdict.evenings, 'evening')} with {many(verdict.turns, 'turn')}"
+        f"{whole}: {many(errors, 'error')}, {many(warnings, 'warning')}",
         FAILED if errors else GOOD,
     )
 

@@ -130,7 +130,7 @@ def test_the_agent_of_the_seed_has_its_tool_in_every_turn(tmp_path: Path) -> Non
     (told,) = {request["messages"][0]["content"] for request in server.requests}
     assert told.startswith("You are the assistant aviation_support. ")
     assert "role-playing" not in told
-    assert said.count("deep · 1 tools shown") == 3
+    assert said.count("deep · 1 tool shown") == 3
 
 
 @pytest.mark.border

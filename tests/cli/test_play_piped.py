@@ -262,6 +262,14 @@ def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
     assert [body["model"] for body in server.requests] == ["llama", "llama", "another"]
 
 
+def test_reload_reads_the_configuration_again(tmp_path: Path) -> None:
+    path = written(tmp_path, npcs=[{"name": "Bo"}])
+    played = run("play", path, lines="/reload\n/reload now\n")
+    assert played.returncode == 0
+    assert "reloaded; nothing has changed\n" in played.stdout
+    assert "/reload now lacks a word, or has one too many:\n" in played.stdout
+
+
 def test_music_that_no_program_plays_is_a_line(tmp_path: Path) -> None:  # G12
     tone(tmp_path / "music" / "battle" / "drums.wav", 0.1)
     path = written(
