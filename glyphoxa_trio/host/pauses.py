@@ -29,10 +29,13 @@ MOST_QUESTIONS: Final = 5  # of one server in one turn
 
 @attrs.define(eq=False)
 class TurnQuestions:
-    """The questions that servers ask a person in one turn, in all of its rounds."""
+    """The questions that servers ask a person in one turn, in all of its rounds.
+
+    ``by_server`` is how long those of each server were open.
+    """
 
     _all: OpenTime = attrs.field(factory=OpenTime, init=False)
-    _by_server: dict[str, OpenTime] = attrs.field(factory=dict, init=False)
+    by_server: dict[str, OpenTime] = attrs.field(factory=dict, init=False)
     _asked: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def may_ask(self, server: str) -> bool:
@@ -50,11 +53,11 @@ class TurnQuestions:
 
     def seconds(self, server: str) -> float:
         """Return for how many seconds questions of a server were open so far."""
-        of_server = self._by_server.get(server)
+        of_server = self.by_server.get(server)
         return 0.0 if of_server is None else of_server.seconds()
 
     def _clocks(self, server: str) -> tuple[OpenTime, OpenTime]:
-        return self._all, self._by_server.setdefault(server, OpenTime())
+        return self._all, self.by_server.setdefault(server, OpenTime())
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -72,24 +75,30 @@ class PausedWait:
     turn: TurnQuestions
     deadline: float
     move: Callable[[float], None]
-    _open: OpenTime = attrs.field(factory=OpenTime, init=False)
+    _open: OpenTime | None = attrs.field(default=None, init=False)
 
     @property
     def shift(self) -> float:
         """The seconds by which the deadline has moved, if no question stays open."""
-        return self._open.seconds()
+        return 0.0 if self._open is None else self._open.seconds()
 
     def until(self) -> float:
         """Return the deadline, if no question stays open from now on."""
-        return self.deadline + self.shift
+        if self._open is None:
+            return self.deadline
+        return self.deadline + self._open.seconds()
 
     def hold(self, most: float) -> None:
         """One more question is open, for at most ``most`` seconds."""
+        if self._open is None:
+            self._open = OpenTime()
         self._open.begin()
         self.move(self.until() + most)
 
     def go_on(self) -> None:
         """One question less is open."""
+        if self._open is None:
+            return
         self._open.end()
         if not self._open.count:
             self.move(self.until())

@@ -59,7 +59,7 @@ class Timing:
         self.of_turn(other._questions)
 
     def _paused(self) -> float:
-        if self._questions is None:
+        if self._questions is None or not self._questions.by_server:
             return 0.0
         return self._questions.seconds(self._tool.definition.group)
 
