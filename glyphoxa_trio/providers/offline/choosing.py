@@ -109,6 +109,7 @@ _PHRASES: Final = tuple(
         (r"\bwhat (?:have|do) you (?:got|have|sell|offer)\b", "stock"),
         (r"\bhow (?:do|can|would) (?:i|we) (?:get|go|come) ", "route"),
         (r"\d \+ \d", "add"),
+        (r"\bset (?:me|us) up\b", "open"),
         (r"\bopen (?:the )?(?:file )?\S+\.\w+", "read"),
         (r"\b(?:are there|how many|which|all|every(?:one|body))\b", "list"),
         (r"\bwho(?:'s| is| are)? (?:in|at|here|playing)\b", "player list"),
@@ -274,7 +275,9 @@ def candidates(
 
 def is_sure(tool: FittingTool) -> bool:
     """Return True if a tool is meant, even if it lacks what a player can give."""
-    return tool.score > _SURE and not any(x.endswith("id") for x in tool.missing)
+    return tool.score > _SURE and not any(
+        x.endswith(("id", "path")) for x in tool.missing
+    )
 
 
 def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:

@@ -58,7 +58,7 @@ thanks: ^(?:\w+,? )?(?:many )?(?:thank(?:s| you)|thx|ty|cheers|much obliged)\b[^
 goodbye: ^(?:\w+,? ){0,2}i(?:'m|'ll| \w+){1,2} (?:go|going|leav\w+|be off)\W*$
   ^(?:\w+,? ){0,2}(?:good ?bye|bye|farewell|see y\w+|good ?night|cya)\b[^?]{0,30}$
   = Farewell{you}. / Safe roads{you}. / Until we meet again. / Go well, and come back.
-greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hiya|ho|yo|sup|ahoy)\b(?:.{0,9}\?|[^?]{0,40})$
+greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hiya|ho|oi|yo|ahoy)\b(?:.{0,9}\?|[^?]{0,40})$
   ^(?:hail|greetings|salutations|well met|howdy)\b[^?]{0,40}$
   ^(?:good )?(?:morning|morrow|day|evening|afternoon|eve)\b[^?]{0,40}$
   ^(?:is |are )?(?:you|any(?:one|body)|some\w+) (?:here|there|home|awake)\b

@@ -12,7 +12,7 @@ _LANGUAGES: Final = {
     "ja": r"[\u3040-\u30ff\u4e00-\u9fff]",
     "de": r"\w*[äöüß]\w*|\b(?:\d*w\d+|ich|du|der|das|ist|und|wer|wo|wie|nicht|sind|bist"
     r"|eine?[nmrs]?|kannst|mir|deine?|meine?n?|hallo|guten?|tag|abend|morgen|bitte|danke"
-    r"|gibt|es|kommst?|was|kostet|bedeutet|heisst|auf|zeig|lies|moin|servus|wirt|bier"
+    r"|gibt|es|kommst?|was|kostet|bedeutet|heisst|auf|zeig|lies|moin|geht|servus|wirt|bier"
     r"|habe|hast|gesagt|noch(?:mal)?|wieder|ja|nein|den|dem|im|von|mit|wird|soll|nacht"
     r"|schreibe?|merk|wuerf\w+|erstelle|starte|beende|frage?|orakel|zum|wetter)\b",
     "es": r"[¿¡]|\b(?:el|los|las|que|qué|quién|cómo|dónde|donde|eres|está|es|hola|una?"

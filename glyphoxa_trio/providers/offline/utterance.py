@@ -71,7 +71,9 @@ _WHO_DOES: Final = re.compile(
     r"([A-Z][a-z]+) (?:wants|would|joins|owes|has|pays|gets)\b"
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w])")
-_ARTICLE: Final = re.compile(r"(?i)^(?:the|an?|my|your|our|this|that|some|any) (?=\w)")
+_ARTICLE: Final = re.compile(
+    r"(?i)^(?:the|an?|my|your|our|this|that|some|any|being) (?=\w)"
+)
 # Words before a topic that only say how it is meant.
 _LEAD: Final = re.compile(
     r"(?i)^(?:the |any |an? )?(?:exact |basic )?(?:(?:rule|difference|meaning|effect"
@@ -108,6 +110,7 @@ _ASKED: Final = tuple(
 \b(?:differences? between|compare) (?P<topic>.+)
 \babout (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
+\bwhat happened (?:to|at|in|with) (?P<topic>.+)
 \bwhat \w+ (?:does|do) (?P<topic>(?!i\b|you\b|we\b).+?) \w+$
 \bwhat (?:level|kind|sort|type|school|range|size) (?:is|are|of|does) (?P<topic>.+)
 \bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
