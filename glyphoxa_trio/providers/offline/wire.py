@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
@@ -79,7 +80,7 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
     return _Answering.of(request).events()
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class _Answering:
     """One round: the request, and the parts of it that are looked at."""
 
@@ -154,6 +155,7 @@ class _Answering:
 
     # What was said
 
+    @cached_property
     def _clauses(self) -> list[ParsedUtterance]:
         if FORBIDS.match(self.text):  # of all that follows, too
             return [self._said(self.text)]
@@ -232,7 +234,7 @@ class _Answering:
         ``guess``: a clause for which no tool is meant is put to those that may know.
         """
         chosen: list[tuple[str, dict[str, Any]]] = []
-        for said in self._clauses():
+        for said in self._clauses:
             found = self._calls(said)
             if guess and not found and not self._is_for_oneself(said):
                 fitting = candidates(said, self._others(), self.known)[:1]
@@ -258,7 +260,7 @@ class _Answering:
 
     def _in_words(self) -> list[str]:
         """Return an answer for each clause, without tools; two at most."""
-        answers = [self._answer(said) for said in self._clauses()]
+        answers = [self._answer(said) for said in self._clauses]
         return [x for x in dict.fromkeys(answers) if x][:2]
 
     def _answer(self, said: ParsedUtterance) -> str:
@@ -287,10 +289,10 @@ class _Answering:
         if own and not asked & fitting and (words := self.talk.told(said.asked)):
             results = [self.talk.answer("told", told=f'"{words}"')]
         if not results:
-            is_asked = any(x.is_question or x.asked for x in self._clauses())
+            is_asked = any(x.is_question or x.asked for x in self._clauses)
             answers = self._in_words() if is_asked else [self.talk.answer("forgotten")]
             return [*self._confession(), *answers]
-        spoken = (self.talk.social(said) for said in self._clauses())
+        spoken = (self.talk.social(said) for said in self._clauses)
         return [*[x for x in spoken if x][:1], *results]
 
     def _news(self) -> list[str]:
