@@ -8,15 +8,10 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from .entries import Line
 from .knowledge import Basis, Fact, Provenance, Standing
-from .visibility import Reach, common
-
-# The session and the number of a line, and the line.
-Heard: TypeAlias = tuple[tuple[str, int], Line]
+from .visibility import Reach
 
 
 def standing_of(basis: Basis, confidence: float, *, accept_above: float) -> Standing:
@@ -41,65 +36,6 @@ def standing_of(basis: Basis, confidence: float, *, accept_above: float) -> Stan
     if basis is Basis.CLAIMED:
         return Standing.CLAIMED
     return Standing.ACCEPTED if confidence >= accept_above else Standing.QUEUED
-
-
-def claimed_by(lines: Iterable[Line]) -> tuple[str, str]:
-    """Return the id and the name of the player whose claim a statement is.
-
-    Args:
-      lines: the lines that the statement rests on.
-
-    Returns:
-      The first player, if players said all of the lines. Two empty texts if an NPC said
-      one of them, or there are none: it is no claim.
-    """
-    several = list(lines)
-    if not several or not all(line.player for line in several):
-        return "", ""
-    return several[0].player, several[0].speaker
-
-
-def extracted_fact(
-    text: str,
-    heard: Sequence[Heard],
-    *,
-    at: float,
-    confidence: float,
-    accept_above: float,
-    about: Sequence[str] = (),
-    inferred: bool = False,
-) -> Fact:
-    """Return the fact that an extracted statement becomes.
-
-    It reaches the NPCs that heard all of its lines, and no NPC if there are none. If
-    only players said them, it is the claim of the first of them.
-
-    Args:
-      heard: the lines that it was extracted from.
-      inferred: it follows from them, and was not said in so many words.
-
-    Raises:
-      KnowledgeRefused: a field is one that no store keeps.
-    """
-    lines = [line for _, line in heard]
-    player, name = claimed_by(lines)
-    basis = Basis.INFERRED if inferred else Basis.STATED
-    told = Provenance(
-        basis=Basis.CLAIMED if player else basis,
-        at=at,
-        evening=lines[0].evening if lines else "",
-        player=player,
-        by=name,
-        confidence=confidence,
-    )
-    return Fact(
-        text=text,
-        about=tuple(about),
-        standing=standing_of(told.basis, confidence, accept_above=accept_above),
-        reach=common(line.reach for line in lines),
-        provenance=told,
-        lines=tuple(key for key, _ in heard),
-    )
 
 
 def remembered_fact(
