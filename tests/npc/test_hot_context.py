@@ -73,7 +73,7 @@ async def test_what_is_taken_away_while_the_turn_is_prepared_is_not_shown_in_it(
         context.add(reloads)
         heard = await ask(table.npc, tier=Tier.DEEP)
     assert heard.only(ToolsShown).shown == ("list",)
-    assert heard.done.tier is Tier.FAST
+    assert heard.done.tier is Tier.DEEP  # that it began with
 
 
 async def test_without_a_hook_there_is_no_event(autojump_clock: object) -> None:
