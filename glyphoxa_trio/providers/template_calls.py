@@ -42,7 +42,7 @@ _ARGUMENTS: Final = (
 _NAMESPACES: Final = frozenset(
     {"functions", "function", "default", "api", "tools", "tool", "mcp", "namespace"}
 )
-_TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z", re.DOTALL)
+_TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z|\.call\Z", re.DOTALL)
 
 _DECODER: Final = json.JSONDecoder(strict=False)
 # A name, then its arguments as an object; between them marks of a template.
@@ -232,11 +232,12 @@ def _as_python(text: str) -> list[Call]:
     try:
         with warnings.catch_warnings(action="ignore"):  # of its style
             tree = ast.parse(text.strip())
+        if not all(isinstance(line, ast.Expr | ast.Assign) for line in tree.body):
+            return []  # a program is no list of calls
         return [
             call
             for line in tree.body
-            if isinstance(line, ast.Expr | ast.Assign)
-            for call in _of_expression(line.value)
+            for call in _of_expression(line.value)  # type: ignore[attr-defined]
         ]
     # Deeply nested text exhausts the parser.
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):

@@ -16,9 +16,9 @@ No I/O. The work is linear in the length of the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -33,7 +33,7 @@ _VENDOR: Final = (
     r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"  # as in <minimax:tool_call>
 )
 _TAGS: Final = (
-    r"tool_?calls?|function_?calls?|tool_use|tool_code|tool_response|tool_results?"
+    r"(?:[a-z]{2,12}_)?tool_?calls?|function_?calls?|tool_use|tool_code|tool_response|tool_results?"
     r"|function_results?|function_response|function|invoke"
 )
 _ATTRIBUTE: Final = r"(?:\s{1,9}\w{1,24}\s{0,9})?=[^<>\[{`]{0,200}"  # a name
@@ -53,7 +53,8 @@ _MARK: Final = re.compile(
     r"|<(?P<turn>start_of_turn)>"
     r"|<[|\uff5c](?P<token>[^|\uff5c<>\n\[{`]{1,48})[|\uff5c]>"
     rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_)(?:{_SQUARE})\]"
-    r"|(?P<fence>```(?:json|tool_\w{1,8})?[ \t]{0,9}\r?\n?(?=[ \t]{0,9}[\[{]))"
+    r"|(?P<fence>```(?:(?:json|tool_\w{1,8})?[ \t]{0,9}\r?\n?(?=[ \t]{0,9}[\[{])"
+    r"|py(?:thon)?[ \t]{0,9}\r?\n))"
     r"|(?P<code>```tool_\w{1,8}(?!\w|\Z))"
     r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}"
     rf'"(?:{_KEYS})"\s{{0,9}}:|\[\s{{0,9}}[a-z_][\w.]{{0,64}}\()',
@@ -70,6 +71,7 @@ _BEGINNING: Final = re.compile(
     r'|(?:\[\s{0,9})?\{\s{0,9}(?:"\w{0,14}"?\s{0,9})?\Z'
 )
 _SIGNS: Final = re.compile(r"[<\[`{]")
+_FORM: Final = re.compile(r"[=\s].*", re.DOTALL)  # all of a mark but its name
 _LONGEST: Final = 256  # characters that `_BEGINNING` may match
 _AT_ONCE: Final = 4_096  # characters; the rest is copied at each mark
 _OVERLAP: Final = 64  # characters; no end of a block is longer
@@ -90,6 +92,7 @@ _ENDS: Final = {
     "start_action": "end_action",
     "action_start": "action_end",
     "start_thinking": "end_thinking",
+    "tools_prefix": "tools_suffix",
 }
 _NO_CALLS: Final = re.compile(
     r"response|result|output|available|inst|thinking", re.IGNORECASE
@@ -105,6 +108,9 @@ _CHANNEL_ENDS: Final = re.compile(
     r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)", re.IGNORECASE
 )
 _OBJECT_SIGNS: Final = re.compile(r'\\.|\\\Z|["{}\[\]]', re.DOTALL)
+# Words, of a block that never ends: a mark was written where none was meant.
+_WORDS: Final = re.compile(r"[^<>{}\[\]=|`]*\w\s+\w[^<>{}\[\]=|`]*")
+_OTHERS: Final = re.compile(r"response|result|output|available|thinking", re.IGNORECASE)
 _OWN: Final = re.compile(r"(?:assistant|model|ai|gpt|bot)\b", re.IGNORECASE)
 _TO: Final = re.compile(r"\bto=([^\s<]+)")
 
@@ -195,7 +201,8 @@ class Templates:
 
     names: frozenset[str] = frozenset()
     found: Callable[[str], None] = lambda _: None
-    _calls: list[Call] = attrs.field(factory=list, init=False)
+    # The calls, each with the mark of its form.
+    _calls: list[tuple[Call, str]] = attrs.field(factory=list, init=False)
     _held: str = attrs.field(default="", init=False)  # may be the beginning of a mark
     _block: _Withheld | None = attrs.field(default=None, init=False)
     _to: str = attrs.field(default="", init=False)  # the recipient that a role named
@@ -238,7 +245,13 @@ class Templates:
         said = self._spoken(held)
         if self._block is not None:
             self._block.calls = self._block.calls and not cut
+            mark, words = self._block.mark, self._block.content
+            before = len(self._calls)
             said += self._close()
+            # It had no end, and no call is in it: what looks like speech was speech.
+            meant = not mark.startswith(("<|", "<\uff5c")) and not _OTHERS.search(mark)
+            if meant and not said and before == len(self._calls):
+                said = self._spoken(words if _WORDS.fullmatch(words) else "")
         return said
 
     def besides(self, calls: Iterable[ToolCall]) -> list[Call]:
@@ -249,7 +262,8 @@ class Templates:
         if not self._calls:
             return []
         known = [(call.name, as_object(call.arguments)) for call in calls]
-        return [x for x in self._calls if (x[0], as_object(x[1])) not in known]
+        found = [x for x, _ in self._calls]
+        return [x for x in found if (x[0], as_object(x[1])) not in known]
 
     def _spoken(self, text: str) -> str:
         return "" if self._muted else text
@@ -325,16 +339,26 @@ class Templates:
         if not block.calls:
             return False
         found = [(block.to, block.content)] if block.to else calls_in(block.content)
-        count = len(self._calls)
+        form = _FORM.sub("", block.mark).lower()
+        known = False
         for name, arguments in found:
             tool = tool_named(name, self.names)
             with suppress(InvalidArguments):
-                load(arguments)
-                if tool:
-                    self._calls.append((tool, arguments))
-        if len(self._calls) > count:
+                given = load(arguments)
+                if tool and not self._is_repeated(tool, given, form):
+                    self._calls.append(((tool, arguments), form))
+                known = known or bool(tool)
+        if known:
             self._tell(block.mark or block.content[:20])
-        return len(self._calls) > count
+        return known
+
+    def _is_repeated(self, tool: str, arguments: Mapping[str, Any], form: str) -> bool:
+        """Return whether a call was written before, in another form: that is the same
+        one. Two in one form are two."""
+        return any(
+            name == tool and as_object(written) == arguments and other != form
+            for (name, written), other in self._calls
+        )
 
     def _tell(self, mark: str) -> None:
         """Report a mark, if it is the first one."""

@@ -100,6 +100,12 @@ FORMS = {
     "gemma, as code": (
         '```tool_code\nprint(default_api.weigh(what="gold", times=2))\n```'
     ),
+    "gemma, as python": (
+        "```python\nprint(default_api.weigh(what='gold', times=2))\n```"
+    ),
+    "longcat": f"<longcat_tool_call>{CALL}</longcat_tool_call>",
+    "prefix and suffix": f"<|tools_prefix|>[{CALL}]<|tools_suffix|>",
+    "llama, called": '<|python_tag|>weigh.call(what="gold", times=2)<|eom_id|>',
     "gemma, fenced": f"```json\n{CALL}\n```",
     "command": (
         "<|START_THINKING|>The king is dead.<|END_THINKING|><|START_ACTION|>"
@@ -157,7 +163,9 @@ def test_a_call_of_a_tool_that_was_not_shown_is_not_run(
 ) -> None:
     said, calls = read(FORMS[form].replace("weigh", "destroy"), cuts)
     assert not calls
-    if not said.lstrip().startswith(("{", "[", "```json")):  # may be meant as words
+    if not said.lstrip().startswith(
+        ("{", "[", "```json", "```py")
+    ):  # may be meant as words
         assert said == ""
 
 
@@ -206,6 +214,35 @@ def test_nothing_of_a_template_is_spoken(text: str, said: str, cuts: list[int]) 
 @given(cuts=CUTS)
 def test_what_is_no_template_is_spoken_as_it_was(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "I write [INST] on the door, as they do.",
+            "I write  on the door, as they do.",
+        ),
+        ("The <tool_use> of a smith is loud.", "The  of a smith is loud."),
+        ("Say <function> and it opens.", "Say  and it opens."),
+        ("<tool_response> The king is dead.", ""),
+        ('<tool_call>{"name": "weigh", "argu', ""),
+    ],
+)
+@given(cuts=CUTS)
+def test_a_mark_without_an_end_takes_no_words_away(
+    text: str, said: str, cuts: list[int]
+) -> None:
+    assert read(text, cuts) == (said, [])
+
+
+@given(cuts=CUTS)
+def test_a_call_in_two_forms_is_one_and_two_in_one_form_are_two(
+    cuts: list[int],
+) -> None:
+    first, other = FORMS["hermes, qwen"], FORMS["gemma, fenced"]
+    assert len(read(f"{first}\n{other}", cuts)[1]) == 1
+    assert len(read(f"{first}\n{first}", cuts)[1]) == 2
 
 
 @given(text=st.text("ab <>[]{}|/`\"'\n:.,=()_tolcai\uff5c", max_size=80), cuts=CUTS)
