@@ -105,7 +105,11 @@ class ResponseAssembler(ABC):
         """Return the calls and `Finished`. The answer is `over` from here on."""
 
 
-Again = Callable[[bool], Awaitable[tuple["httpx2.Response", Sent]]]
+Opened = tuple["httpx2.Response", Sent]
+"""A response, and its payloads."""
+
+Again = Callable[[bool], Awaitable[Opened]]
+Refused = Callable[[str, LLMError], Awaitable[Opened | None]]
 
 
 async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
@@ -136,6 +140,8 @@ class AnswerEvents:
       again: sends the request once more, if the stream was empty; its argument says
         whether the stream ended properly.
       streams: called when the stream has its first payload.
+      refused: sends the request once more, if the server has refused it in the stream
+        before it said anything, and that can be mended; else returns None.
     """
 
     _response: httpx2.Response
@@ -144,7 +150,8 @@ class AnswerEvents:
     _translating: Callable[[], AbstractContextManager[None]]
     _again: Again | None = None
     _streams: Callable[[], None] = lambda: None
-    _retry: Callable[[], Awaitable[tuple[httpx2.Response, Sent]]] | None = attrs.field(
+    _refused: Refused | None = None
+    _retry: Callable[[], Awaitable[Opened]] | None = attrs.field(
         default=None, init=False
     )
     _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
@@ -184,7 +191,13 @@ class AnswerEvents:
             if payload is None:
                 self._ready.extend(self._assembler.finish())
             else:
-                events = self._assembler.feed(payload.data)
+                try:
+                    events = self._assembler.feed(payload.data)
+                except LLMError as error:
+                    await self._ask_again(payload.data, error)
+                    continue
+                if events:
+                    self._refused = None
                 self._ended = self._assembler.over
                 if events is None:
                     await trio.lowlevel.checkpoint()
@@ -193,6 +206,21 @@ class AnswerEvents:
                     return Working()
                 self._ready.extend(events)
         return self._ready.popleft()
+
+    async def _ask_again(self, text: str, error: LLMError) -> None:
+        """Send the request once more after an error in the stream, if it was refused.
+
+        Raises:
+          LLMError: ``error``, if it was not, or nothing can be mended.
+        """
+        if self._refused is None:
+            raise error
+        await hang_up(self._response, self._payloads)
+        opened = await self._refused(text, error)
+        if opened is None:
+            raise error
+        self._response, self._payloads = opened
+        self._ended = False
 
     async def aclose(self) -> None:
         """Close the answer; after the last event the connection is kept if possible."""

@@ -96,6 +96,7 @@ class ModelRequest:
     _most: int | None = attrs.field(default=None, init=False)  # tokens, of this round
     _sent: LLMRequest = attrs.field(init=False)
     _options: Abilities = attrs.field(init=False)  # with which it was sent
+    sent: dict[str, Any] = attrs.field(factory=dict, init=False)  # the last body
 
     def body(self) -> dict[str, Any]:
         """Return the body to send, with as much of the past as the model takes."""
@@ -111,9 +112,10 @@ class ModelRequest:
             self._request = attrs.evolve(self._request, tools=tools)
         self._options = link.options
         self._sent = self._fitted()
-        return link.body_of(self._sent)
+        self.sent = link.body_of(self._sent)
+        return self.sent
 
-    def mend(self, status: int, text: str, sent: dict[str, Any]) -> bool:
+    def mend(self, status: int, text: str) -> bool:
         """Return whether to send again after a refusal, because the body will differ.
 
         What other rounds have learned meanwhile counts, too.
@@ -121,9 +123,8 @@ class ModelRequest:
         Args:
           status: the HTTP status.
           text: the response's body.
-          sent: the body that was refused.
         """
-        link = self._link
+        link, sent = self._link, self.sent
         words = self._own_words(refusal(text))
         if context_is_full(words):
             less = self._fitted() != self._sent

@@ -24,13 +24,13 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
-from .answer import AnswerEvents, ResponseAssembler, hang_up
+from .answer import AnswerEvents, Opened, ResponseAssembler, hang_up
 from .asking import ModelRequest
-from .body import Given, Payloads, is_json, is_stream, payloads_of
+from .body import Given, is_json, is_stream, payloads_of
 from .client_errors import kinds_of_client_errors
 from .failures import excerpt, status_error, status_of
 from .line import Loading, RequestSlots
-from .llm import LLMError, LLMEvent, Waiting
+from .llm import ErrorKind, LLMError, LLMEvent, Waiting
 from .payloads import encoded
 from .retries import RequestRetries
 
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 # Seconds; the engine limits the time of everything after it.
 CONNECT_TIMEOUT: Final = 5.0
 _SHORTEST_CONNECT: Final = 1.0
+# What an error in a stream would have been as the status of a response.
+_STATUS: Final = {
+    ErrorKind.BAD_REQUEST: 400,
+    ErrorKind.RATE_LIMITED: 429,
+    ErrorKind.OVERLOADED: 503,
+}
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of a response that is not a stream
 MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that is not streamed
 MAX_LIST: Final = 1024 * 1024  # bytes of other pages
@@ -140,15 +146,32 @@ class Endpoint:
         # Some servers end a stream at once if they cannot stream, or find the
         # conversation too long: asked for a whole answer, they answer or report the
         # error.
-        async def again(ended: bool) -> tuple[httpx2.Response, Payloads]:
-            response, payloads = await self._open(asked, assembler, streaming=False)
+        async def again(ended: bool) -> Opened:
+            few = RequestRetries(asked.tool_count, self.patient)
+            response, payloads = await self._open(asked, assembler, few, whole=True)
             if ended and isinstance(payloads, Given):
                 asked.came_in_one_piece()
             return response, payloads
 
-        response, payloads = await self._open(asked, assembler)
+        retries = RequestRetries(asked.tool_count, self.patient)
+
+        # Others accept the request, and refuse it as the first thing in the stream.
+        async def refused(text: str, error: LLMError) -> Opened | None:
+            status = _STATUS.get(error.kind) or status_of(text) or 0
+            mended = asked.mend(status, text) and retries.learn()
+            if mended or await retries.again(error, status):
+                return await self._open(asked, assembler, retries)
+            return None
+
+        response, payloads = await self._open(asked, assembler, retries)
         events = AnswerEvents(
-            response, payloads, assembler, self._translating, again, asked.streamed
+            response,
+            payloads,
+            assembler,
+            self._translating,
+            again,
+            asked.streamed,
+            refused,
         )
         stack.push_async_callback(events.aclose)
         return events
@@ -182,18 +205,18 @@ class Endpoint:
         self,
         asked: ModelRequest,
         assembler: ResponseAssembler,
+        retries: RequestRetries,
         *,
-        streaming: bool = True,
-    ) -> tuple[httpx2.Response, Payloads]:
+        whole: bool = False,
+    ) -> Opened:
         """Send the request, with further attempts, until there is an answer.
 
         Raises:
           LLMError: see `LLM.stream`.
         """
-        retries = RequestRetries(asked.tool_count, self.patient)
         while True:
             body = asked.body()
-            if not streaming:
+            if whole:
                 body["stream"] = False
                 body.pop("stream_options", None)
             said: int | None = None
@@ -207,11 +230,11 @@ class Endpoint:
                 most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
                 text = await self._read(response, most)
                 status = response.status_code
-                whole = assembler.whole(text) if status < 300 else None
-                if whole is not None:
-                    return response, Given(whole)
+                given = assembler.whole(text) if status < 300 else None
+                if given is not None:
+                    return response, Given(given)
                 said = (status < 300 and status_of(text)) or status
-                if asked.mend(said, text, body) and retries.learn():
+                if asked.mend(said, text) and retries.learn():
                     continue
                 failure = status_error(status, response.headers, text, self.api_key)
             if not await retries.again(failure, said):

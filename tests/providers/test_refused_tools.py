@@ -146,6 +146,34 @@ async def test_a_tool_that_is_refused_is_left_out_and_the_round_goes_on(
     assert "take the tool from the NPC's list" in warning
 
 
+@pytest.mark.parametrize("kind", ["openai", "groq", "deepseek", "quoted", "anthropic"])
+async def test_a_refusal_may_be_the_first_thing_in_the_stream(kind: str) -> None:
+    def answer(request: ReceivedRequest) -> Reply:
+        names = offered(request)
+        if "search" not in names:
+            return Pieces(lambda: [HELLO.encode()], SSE)
+        words = json.dumps(KINDS[kind]("search", names.index("search")))
+        begin = ": PROCESSING\n\n" if kind == "quoted" else ""
+        return Pieces(lambda: [f"{begin}data: {words}\n\n".encode()], SSE)
+
+    made = await talk(answer, request=ASK, rounds=2)
+    assert (made.text, made.error) == ("Well met." * 2, None)
+    assert [len(x["tools"]) for x in made.bodies] == [4, 3, 3]
+    (warning,) = made.warned
+    assert "it refuses the tool 'search'" in warning
+
+
+async def test_after_the_first_word_a_refusal_is_a_failure() -> None:
+    words = json.dumps(KINDS["openai"]("search", 1))
+    begun = HELLO.partition("data: [DONE]")[0].partition("\n\n")[0]
+    made = await talk(
+        lambda _: Pieces(lambda: [f"{begun}\n\ndata: {words}\n\n".encode()], SSE),
+        request=ASK,
+    )
+    assert made.error is not None
+    assert len(made.bodies) == 1
+
+
 async def test_as_many_tools_as_there_are_may_be_refused() -> None:
     many = tuple(attrs.evolve(TOOLS[0], name=f"tool_{i}") for i in range(12))
 

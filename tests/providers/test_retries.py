@@ -197,6 +197,25 @@ async def test_what_does_not_pass_is_not_tried_again(
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": {"type": "overloaded_error", "message": "Overloaded"}},
+        {"error": {"code": 503, "message": "no capacity"}},
+        {"error": {"code": 502, "message": "Provider returned error"}},
+        {"object": "error", "code": 503, "message": "the engine restarts"},
+    ],
+)
+async def test_a_server_may_say_in_the_stream_that_it_is_busy(
+    autojump_clock: MockClock, error: Any
+) -> None:
+    said = f"data: {json.dumps(error)}\n\n".encode()
+    busy_twice = [httpx2.Response(200, headers=SSE, content=said) for _ in range(2)]
+    async with serving(*busy_twice) as (model, server):
+        assert await read(model)
+    assert len(server.asked) == 3
+
+
 async def test_nothing_is_sent_again_after_the_first_byte(
     autojump_clock: MockClock,
 ) -> None:
