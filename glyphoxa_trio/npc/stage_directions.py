@@ -270,14 +270,17 @@ def _is_direction(text: str, begin: int, start: int, end: int) -> bool:
         outer = text[max(begin, start - 1) : start] + text[end : end + 1]
         if set(outer) & set(MARKS) or not {*inner} - {*MARKS}:
             return False  # marks in marks are emphasis
-    if phrase[0] in _QUOTES or phrase[-1] in _SPEECH_ENDS:
+    if phrase[0] in _QUOTES or phrase[-1] in _SPEECH_ENDS or _is_title(phrase):
         return False
     after = text[end : end + _WINDOW].lstrip(f"{_QUOTES}{_AROUND}")
     if before := _before(text, begin, start):
         if bracket:  # "Ask Moira (she sits by the fire)." tells something
             apart = phrase.split(None, 1)[0].casefold() not in _THEY
         else:
-            apart = before[-1] in _PAUSES or not after.strip(_STOPS)
+            # "You must not *blink*." has a word of the sentence at its end.
+            ended = text[end : end + 1].strip() and not after.strip(_STOPS)
+            pauses = _PAUSES.replace(":", "") if ended else _PAUSES
+            apart = before[-1] in pauses or not (ended or after)
         return apart and _tells_an_act(phrase, strict=True)
     if _tells_an_act(phrase, strict=bracket):
         return True
@@ -288,6 +291,13 @@ def _is_direction(text: str, begin: int, start: int, end: int) -> bool:
     # Without capitals: a sentence by itself may be what is to be heard.
     apart = not _DENSE.match(text, end) if after else len(phrase) <= _A_FEW
     return apart and not phrase[0].isupper() and not set(phrase) & set(_STOPS)
+
+
+def _is_title(phrase: str) -> bool:
+    """Return True for the name of a ship, an inn or a book: "The Laughing Mermaid"."""
+    words = _WORD.findall(phrase[:200])
+    long = [word for word in words[1:] if len(word) > len("from")]
+    return bool(long) and all(word[0].isupper() for word in (words[0], *long))
 
 
 def _is_said(phrase: str) -> bool:
@@ -324,7 +334,8 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     if _is_act(words[0]):
         return True
     they = words[0] in _THEY and len(words) > 1
-    for word in words[1:] if found[0][0].isupper() or they else words[1:2]:
+    last = (4 if strict else len(words)) if found[0][0].isupper() or they else 2
+    for word in words[1:last]:
         if word in _STATES:
             return False
         if _is_act(word.rstrip(",")):

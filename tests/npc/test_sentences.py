@@ -32,6 +32,7 @@ def split(*pieces: str) -> list[str]:
         ["Mr. J. R. Smith lives in St. Ives.", "He waits."],
         ["Use rope, torches, etc. for the climb.", "Go."],
         ["The cost is 12.", "Pay it."],
+        ["He comes on Jan. 3rd, or on Dec. 25.", "Wait for him."],
         ["Version 2.5.1 it is.", "Good."],
         ["Wait... what is that?", "A bear!"],
         ["Wait…", "That is a bear."],
