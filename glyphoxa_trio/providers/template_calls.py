@@ -42,8 +42,10 @@ _ARGUMENTS: Final = (
 _NAMESPACES: Final = frozenset(
     {"functions", "function", "default", "api", "tools", "tool", "mcp", "namespace"}
 )
-_TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z|\.call\Z", re.DOTALL)
+_TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z", re.DOTALL)
 
+_SIGNS: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_CLOSED_BY: Final = {"{": "}", "[": "]"}
 _DECODER: Final = json.JSONDecoder(strict=False)
 # A name, then its arguments as an object; between them marks of a template.
 _NAMED: Final = re.compile(
@@ -127,6 +129,7 @@ def calls_in(text: str) -> list[Call]:
 def _as_json(text: str) -> list[Call]:
     """Read objects such as ``{"name": "roll", "arguments": {…}}``, or a list."""
     text = _bare(text)
+    text += _missing_brackets(text) if text[:1] in ("{", "[") else ""
     values: list[Any] = []
     at = 0
     while at < len(text):
@@ -143,6 +146,21 @@ def _as_json(text: str) -> list[Call]:
             value = almost_json(text)
             values += value if isinstance(value, list) else [value]
     return [call for value in values for call in _of_object(value)]
+
+
+def _missing_brackets(text: str) -> str:
+    """Return what closes the brackets that were left open, as small models leave
+    them; empty in a text, since then more than brackets is missing."""
+    open_: list[str] = []
+    quoted = False
+    for sign in _SIGNS.findall(text):
+        if sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in _CLOSED_BY:
+            open_.append(_CLOSED_BY[sign])
+        elif not quoted and sign in ("}", "]") and (not open_ or open_.pop() != sign):
+            return ""
+    return "" if quoted else "".join(reversed(open_))
 
 
 def _bare(text: str) -> str:
@@ -250,7 +268,7 @@ def _of_expression(node: ast.expr) -> Iterator[Call]:
         for inner in node.elts:
             yield from _of_expression(inner)
     elif isinstance(node, ast.Call):
-        name = ast.unparse(node.func)
+        name = ast.unparse(node.func).removesuffix(".call")  # of Llama 3.1
         if name == "print":
             for inner in node.args:
                 yield from _of_expression(inner)

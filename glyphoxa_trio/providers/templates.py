@@ -111,6 +111,10 @@ _OBJECT_SIGNS: Final = re.compile(r'\\.|\\\Z|["{}\[\]]', re.DOTALL)
 # Words, of a block that never ends: a mark was written where none was meant.
 _WORDS: Final = re.compile(r"[^<>{}\[\]=|`]*\w\s+\w[^<>{}\[\]=|`]*")
 _OTHERS: Final = re.compile(r"response|result|output|available|thinking", re.IGNORECASE)
+_NAMED_FIRST: Final = re.compile(
+    r'\s*(?:\[\s*)?\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
+    r'"(?:name|tool|tool_name|function)"\s*:\s*"([^"]{1,128})"'
+)
 _OWN: Final = re.compile(r"(?:assistant|model|ai|gpt|bot)\b", re.IGNORECASE)
 _TO: Final = re.compile(r"\bto=([^\s<]+)")
 
@@ -143,6 +147,11 @@ class _Withheld:
     _depth: int = attrs.field(default=0, init=False)
     _quoted: bool = attrs.field(default=False, init=False)
     _escaped: bool = attrs.field(default=False, init=False)
+
+    @property
+    def unfinished(self) -> bool:
+        """True before the end of its outermost bracket."""
+        return self._depth > 0
 
     @property
     def content(self) -> str:
@@ -329,10 +338,21 @@ class Templates:
                 self._block = _Withheld(
                     mark=block.mark, end=_CHANNEL_ENDS, to=to, calls=bool(to)
                 )
-        elif not self._found_calls(block) and block.text:
+        elif not self._found_calls(block) and block.text and not self._cut_call(block):
             ended = "```" if block.closed else ""
             return self._spoken(f"{block.mark}{block.content}{ended}")
         return ""
+
+    def _cut_call(self, block: _Withheld) -> bool:
+        """Return True for the beginning of a call of a tool that was shown, of which
+        the end is missing: it is not run, and nobody wants to hear it."""
+        named = _NAMED_FIRST.match(block.content)
+        return (
+            named is not None
+            and block.end is None
+            and block.unfinished
+            and bool(tool_named(named[1], self.names))
+        )
 
     def _found_calls(self, block: _Withheld) -> bool:
         """Add the calls of a block; return whether it has any."""

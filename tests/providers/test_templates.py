@@ -123,6 +123,8 @@ FORMS = {
     ),
     "fence of tools": f"```tool_call\n{CALL}\n```",
     "granite, phi": f"<|tool_call|>[{CALL}]<|/tool_call|>",
+    "an object without its last bracket": CALL[:-1],
+    "hermes without a bracket": f"<tool_call>{CALL[:-1]}</tool_call>",
     "openai, as text": json.dumps(
         {"tool_calls": [{"function": {"name": "weigh", "arguments": OBJECT}}]}
     ),
@@ -245,6 +247,14 @@ def test_a_call_in_two_forms_is_one_and_two_in_one_form_are_two(
     assert len(read(f"{first}\n{first}", cuts)[1]) == 2
 
 
+@given(cuts=CUTS, at=st.integers(len('{"name": "weigh"'), 60))
+def test_the_beginning_of_a_call_is_not_spoken(at: int, cuts: list[int]) -> None:
+    templates = Templates(names=NAMES)
+    written = '{"name": "weigh", "arguments": {"item": "a gold ring", "times": 2}}'[:at]
+    said = "".join(map(templates.feed, pieces(written, cuts)))
+    assert (said + templates.end(cut=True), templates.besides([])) == ("", [])
+
+
 @given(text=st.text("ab <>[]{}|/`\"'\n:.,=()_tolcai\uff5c", max_size=80), cuts=CUTS)
 def test_any_split_says_and_calls_the_same(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == read(text, [])
@@ -338,3 +348,19 @@ def test_a_server_of_the_messages_api_may_leave_a_template_in_the_text() -> None
     (call,) = (event.call for event in got if isinstance(event, CallReady))
     assert call.name == "weigh"
     assert not [x for x in got if isinstance(x, TextChunk)]
+
+
+def test_a_call_in_a_text_that_was_cut_is_not_run() -> None:
+    assembler = Messages(names=NAMES, templates=Templates(names=NAMES))
+    written = '<invoke name="weigh"><parameter name="item">a gold'
+    got = events(
+        assembler,
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": written},
+        },
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+        {"type": "message_stop"},
+    )
+    assert not [x for x in got if isinstance(x, CallReady | TextChunk)]

@@ -242,7 +242,9 @@ class Assembler(answer.ResponseAssembler):
     def _end(self) -> list[LLMEvent]:
         self._over = True
         reason = _ENDS.get(self._reason or "", FinishReason.STOP)
-        text = self.templates.feed(self._thoughts.end()) + self.templates.end()
+        cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
+        text = self.templates.feed(self._thoughts.end(cut=cut))
+        text += self.templates.end(cut=cut)
         calls = {} if reason is FinishReason.FILTERED else self._calls(reason)
         if calls and reason is FinishReason.STOP:
             reason = FinishReason.TOOL_CALLS
