@@ -82,11 +82,18 @@ def web_address(_: Any, __: attrs.Attribute[Any], value: str) -> None:
     try:
         parts = urlsplit(value)
         legal = parts.scheme in ("http", "https") and bool(parts.hostname)
-        legal = legal and (parts.port is None or parts.port > 0)
     except ValueError:
         legal = False
-    if not legal or any(c.isspace() or not c.isprintable() for c in value):
+    if not legal:
         raise ValueError("must be an address that starts with http:// or https://")
+    if any(c.isspace() or not c.isprintable() for c in value):
+        raise ValueError("is an address with a space or an invisible character in it")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError("has a port that is no number from 1 to 65535")
 
 
 def is_private(url: str) -> bool:
