@@ -184,9 +184,9 @@ class Afterwards:
         covered: Sequence[frozenset[int]],
     ) -> tuple[str, list[Fact]]:
         """Return the summary for an audience, and the facts that are new with it."""
-        heard = [lines[at] for at in audience.lines]
+        heard = {at + 1: lines[at] for at in audience.lines}
         if self.model is None:
-            return without_model(heard), []
+            return without_model([*heard.values()]), []
         summary, facts, odd, unread = "", list[Fact](), 0, 0
         for places, text in pieces(lines, audience.lines)[-MOST_PIECES:]:
             found = await self._asked(self.model, request_of(text, summary))
@@ -194,7 +194,7 @@ class Afterwards:
                 unread += 1
                 continue
             summary, odd = found.summary, odd + found.odd
-            here = {at + 1: lines[at] for at in places}
+            here = {at + 1: heard[at + 1] for at in places}
             for one in found.facts:
                 named = {n - 1 for n in one.lines if n in here}
                 # A larger audience heard all of it, and the facts reach this one too.
@@ -207,6 +207,7 @@ class Afterwards:
                         audience,
                         evening=evening,
                         accept_above=self.config.accept_above,
+                        heard=heard,
                     )
                     facts.append(await mentions.link(fact, one.about))
                 except KnowledgeRefused:
@@ -216,7 +217,7 @@ class Afterwards:
                 f"the session {evening}: {unread} answers of {self.model.label} could"
                 f" not be read, and {odd} facts in the others were left out"
             )
-        return summary or without_model(heard), facts
+        return summary or without_model([*heard.values()]), facts
 
     async def _asked(self, model: LLM, request: LLMRequest) -> Extracted | None:
         """Return the model's answer, asked twice at most; None if it is unreadable."""

@@ -14,6 +14,7 @@ A player may have talked the model into a lie:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from glyphoxa_trio.memory.claims import standing_of
@@ -34,11 +35,14 @@ def checked(
     *,
     evening: str,
     accept_above: float,
+    heard: Mapping[int, FoundLine] | None = None,
 ) -> Fact:
     """Return the fact that a statement becomes, without the entities it is about.
 
     Args:
       lines: those that the model was given, by number.
+      heard: all that the audience heard on that evening, by number: a player may have
+        claimed long before what an NPC repeats. None means ``lines``.
 
     Raises:
       KnowledgeRefused: a field is one that no store keeps.
@@ -51,7 +55,7 @@ def checked(
     if quoted and len(by_players) == len(quoted):
         basis = Basis.CLAIMED
     elif quoted and _says(quoted, said.text):
-        if (claim := _first_claimed(said, lines)) is not None:
+        if (claim := _first_claimed(said, lines, heard or lines)) is not None:
             # It is forgotten with that player, too.
             basis, by_players = Basis.CLAIMED, [claim]
             quoted = sources = [*quoted, *(() if claim in quoted else (claim,))]
@@ -81,14 +85,16 @@ def checked(
 
 
 def _first_claimed(
-    said: ExtractedFact, lines: Mapping[int, FoundLine]
+    said: ExtractedFact,
+    lines: Mapping[int, FoundLine],
+    heard: Mapping[int, FoundLine],
 ) -> FoundLine | None:
     """Return the line in which a player said what an NPC repeats or denies; None if
     the NPC adds enough words of its own."""
     by_npcs = {n: lines[n] for n in said.lines if n in lines}
     by_npcs = {n: x for n, x in by_npcs.items() if not x.line.player}
     last = max(by_npcs, default=0)
-    before = [x for n, x in lines.items() if n < last and x.line.player]
+    before = [x for n, x in heard.items() if n < last and x.line.player]
     telling = _telling(said.text)
     own = telling & _words(by_npcs.values()) - _words(before)
     if not before or len(own) >= _ENOUGH * len(telling):
@@ -110,4 +116,10 @@ def _telling(text: str) -> set[str]:
 def _words(several: Iterable[FoundLine]) -> set[str]:
     said = (x.line for x in several)
     texts = (f"{x.speaker} {x.corrected or x.text}" for x in said)
-    return {word for text in texts for word in words_of(text)}
+    return set().union(*map(_words_of_line, texts))
+
+
+@lru_cache(maxsize=4096)
+def _words_of_line(text: str) -> frozenset[str]:
+    # Each fact of a long evening asks for those of all its lines.
+    return frozenset(words_of(text))

@@ -37,7 +37,7 @@ MOST_QUOTED: Final = 50  # lines that a fact names
 _MOST_BEGINS: Final = 50  # braces at which the object may begin
 _LONGEST_NUMBERS: Final = 200  # characters
 _NUMBER: Final = re.compile(r"(?<![\d.-])\d{1,6}(?![\d.])")
-_SEVERAL: Final = re.compile(r"\s*[,;/\n]\s*|\s+(?:and|&)\s+")
+_SEVERAL: Final = re.compile(r"[,;/\n]|\s(?:and|&)\s")
 _UNSURE: Final = 0.5
 _IN_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 

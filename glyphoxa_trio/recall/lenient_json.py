@@ -19,7 +19,6 @@ _SPACE: Final = re.compile(r"[\s,]*")
 _PLAIN: Final = re.compile(r"[^\s,:{}\[\]\"]+")
 # A quote ends a string if what follows can only stand behind one.
 _END: Final = re.compile(r"\"(?=\s*(?:[}\]:]|,\s*[\"{\[}\]\d\-tfnTFN]|\Z))")
-_ESCAPED: Final = re.compile(r"\\+\Z")
 _NAMES: Final = {
     "true": True,
     "True": True,
@@ -106,8 +105,11 @@ class _JsonReader:
             if end is None:
                 raise _TextEnds
             self.at = end.start()
-            slashes = _ESCAPED.search(self.text, begin, self.at)
-            if slashes is None or len(slashes[0]) % 2 == 0:
+            # By hand: an expression would look at the whole string for each quote.
+            plain = self.at
+            while plain > begin and self.text[plain - 1] == "\\":
+                plain -= 1
+            if (self.at - plain) % 2 == 0:
                 break
         inside = self.text[begin : self.at]
         self.at += 1

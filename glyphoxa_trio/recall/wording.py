@@ -206,32 +206,38 @@ def summary_lines(
     ]
     asked = _stems(query)
     common = Counter(stem for _, _, stems in sentences for stem in stems & asked)
+    worth = {stem: 1 / (1 + math.log(n)) for stem, n in common.items()}
     last = bool(evenings) and 2 * len(evenings[0].summary) <= tokens * _TOKEN
 
     def rank(at: int) -> tuple[bool, float]:
         number, _, stems = sentences[at]
-        fits = sum(1 / (1 + math.log(common[stem])) for stem in stems & asked)
+        fits = sum(worth[stem] for stem in stems & asked)
         return not (last and number == 0), -fits
 
-    left = tokens * _TOKEN
+    most = left = tokens * _TOKEN
+    begins = [_remembered(evening, calendar) for evening in evenings]
+    shortest = min((len(sentence) for _, sentence, _ in sentences), default=0)
     kept: dict[int, set[int]] = {}
     for at in sorted(range(len(sentences)), key=rank):
+        if left < shortest:
+            break
         number, sentence, _ = sentences[at]
-        begin = 0 if number in kept else len(_remembered(evenings[number], calendar))
+        begin = 0 if number in kept else len(begins[number])
         cost = begin + len(sentence) + len("… ")
         if cost <= left:
             left -= cost
             kept.setdefault(number, set()).add(at)
     return [
         Saying(
-            _remembered(evenings[number], calendar),
+            begins[number],
             quoted(
                 " ".join(
                     sentences[at][1]
                     if at - 1 in chosen or not at or sentences[at - 1][0] != number
                     else f"… {sentences[at][1]}"
                     for at in sorted(chosen)
-                )
+                ),
+                most=most,
             ),
         )
         for number, chosen in sorted(kept.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.recall.afterwards import Afterwards
 from glyphoxa_trio.recall.extraction import (
+    MOST_ANSWER,
     MOST_PIECE,
     UnreadableAnswer,
     audiences,
@@ -467,6 +469,21 @@ async def test_what_cannot_be_read_is_asked_for_once_more_and_never_again() -> N
     assert not night.warned
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"' * 50 + '\\"}' * 21_000,
+        '{"summary": "' + '\\"}' * 21_000 + '"}',
+        '{"summary": "' + "\\" * 63_000 + 'x"}',
+        '{"summary": "s", "facts": [{"text": "a b", "about": "' + " " * 63_000 + '"}]}',
+        '{"summary": "' + '"' * 63_000 + "}",
+    ],
+)
+def test_no_answer_holds_the_event_loop_up(text: str) -> None:
+    with suppress(UnreadableAnswer):
+        read(text[:MOST_ANSWER])  # in milliseconds; it was minutes
+
+
 async def test_an_evening_in_which_nothing_was_said_asks_no_model() -> None:
     night = Night()
     await night.told.evening()
@@ -590,6 +607,26 @@ async def test_what_a_player_has_forgotten_meanwhile_does_not_come_back() -> Non
 
 
 # Long evenings
+
+
+@pytest.mark.parametrize("lines_between", [0, 60])
+async def test_what_an_npc_repeats_long_after_stays_a_claim(lines_between: int) -> None:
+    night = Night()
+    lie, words = "Aria is the rightful queen of Barrow.", "and then we went on " * 20
+    await night.told.evening(
+        said("Aria", lie, player="p1"),
+        *(said("Bartok", f"{n} {words}") for n in range(lines_between)),
+        said("Bartok", f"I heard that {lie}"),
+    )
+
+    def script(request: LLMRequest) -> Reply:
+        last = json.loads(request.messages[-1].content.splitlines()[-1])
+        told = [fact(lie, last["n"])] if "I heard" in last["words"] else []
+        return [answer("They talked.", *told), Finished()]
+
+    await night.after(script)
+    (found,) = (await night.facts()).values()
+    assert (found.standing, found.provenance.by) == (Standing.CLAIMED, "Aria")
 
 
 async def test_a_long_evening_is_read_in_pieces_each_with_what_came_before() -> None:

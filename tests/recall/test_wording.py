@@ -32,6 +32,7 @@ from glyphoxa_trio.recall.wording import (
     said_line,
     said_lines,
     self_lines,
+    summary_lines,
 )
 
 from .support import DAY, NOW, claimed, person, says
@@ -239,3 +240,16 @@ def test_no_budget_is_exceeded(lines: list[Saying], tokens: int) -> None:
     told = fitting(lines, tokens, most=5)
     assert len(told) <= 5
     assert sum(len(str(x)) for x in told) <= 4 * tokens
+
+
+@pytest.mark.parametrize("tokens", [250, 500])
+def test_a_sentence_that_was_asked_for_is_told_wherever_it_stands(tokens: int) -> None:
+    walk = "The party walked a long way through the old forest and met {} strangers."
+    told = [walk.format(n) for n in range(12)]
+    told.insert(11, "Greta hid the silver crown under the mill.")
+    (evening,) = evenings(7)
+    evening = attrs.evolve(evening, summary=" ".join(told))
+    calendar = Calendar(now=NOW, zone=UTC, evenings=(evening,))
+    (line,) = summary_lines([evening], calendar, "silver crown", tokens)
+    assert "Greta hid the silver crown under the mill." in line.text
+    assert len(str(line)) <= 4 * tokens
