@@ -289,7 +289,8 @@ def question_of(server: str, text: str, schema: Mapping[str, Any]) -> ServerQues
         _field(name, _plain_schema(_mapping(each), others), name in _list(required))
         for name, each in (properties or {}).items()
     )
-    question = ServerQuestion(server, visible(cut(text, _TEXT)), fields)
+    text = cut(text, _TEXT)  # the rest is not shown, and takes the event loop's time
+    question = ServerQuestion(server, visible(text), fields)
     if _SECRET.search(_plain(text)) or any(map(_is_secret, fields)):
         raise QuestionRefused(
             "a person is not asked for secrets in a form: put them into the server's"
@@ -318,14 +319,15 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> QuestionFiel
     items = _items(schema) if kind == "array" else {}
     choices, titles = _choices(items if kind == "array" else schema)
     inner = _kind(items) if kind == "array" and not choices else "string"
-    if kind not in (*_KINDS, "array") or inner not in _KINDS:
+    shown = len(name) <= _LABEL
+    if not shown or kind not in (*_KINDS, "array") or inner not in _KINDS:
         raise QuestionRefused(f"the form's field {name[:_LABEL]!r} cannot be shown")
     if len(choices) > _MOST_CHOICES:
         raise QuestionRefused(f"a field may have {_MOST_CHOICES} choices at most")
-    plain = {k: v for k, v in schema.items() if k in _CHECKED}
+    plain = _checks(schema)
     if kind == "array":
         of_one: dict[str, Any] = {"type": inner}
-        of_one |= {k: v for k, v in items.items() if k in _CHECKED and k != "type"}
+        of_one |= {k: v for k, v in _checks(items).items() if k != "type"}
         plain |= {"type": "array", "items": {"enum": choices} if choices else of_one}
     else:
         plain = {"enum": choices} if choices else plain | {"type": kind}
@@ -349,11 +351,23 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> QuestionFiel
 
 
 # The keywords that a field is checked by.
-_CHECKED: Final = (
-    *("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("multipleOf", "minLength", "maxLength", "pattern", "format"),
-    *("minItems", "maxItems", "uniqueItems"),
+_CHECKED: Final = ("type", "pattern", "uniqueItems")
+_LIMITS: Final = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minLength", "maxLength", "minItems", "maxItems"),
 )
+
+
+def _checks(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a value is checked by, and a person is shown: limits that are
+    numbers, and the formats that MCP has. Others could be any text of the server's."""
+    return {
+        key: value
+        for key, value in schema.items()
+        if key in _CHECKED
+        or (key in _LIMITS and type(value) in (int, float))
+        or (key == "format" and isinstance(value, str) and value in _FORMATS)
+    }
 
 
 def _plain_schema(

@@ -466,6 +466,27 @@ def test_any_form_is_a_question_or_refused(schema: Any, line: str) -> None:
                     assert alone.checked({field.name: value}) == {field.name: value}
 
 
+@pytest.mark.parametrize("part", ["one ", "e\u0301\u0323"])
+def test_a_long_question_is_cut_before_it_is_looked_at(part: str) -> None:
+    long = part * (4_000_000 // len(part))
+    question = asked("odd", {"message": long})  # in milliseconds; accents took hours
+    assert len(question.text) < 9000
+    with pytest.raises(QuestionRefused, match="cannot be shown"):
+        asked("odd", {"requestedSchema": {"properties": {long: {}}}})
+
+
+@pytest.mark.parametrize("kind", ["string", "integer", "array"])
+@pytest.mark.parametrize(
+    "key", ["minimum", "maximum", "minLength", "maxItems", "format", "multipleOf"]
+)
+def test_a_limit_that_is_no_number_is_none(kind: str, key: str) -> None:
+    field = {"type": kind, key: "\x1b[2J", "items": {"type": "string", key: "\x1b[2J"}}
+    form = {"properties": {"a": field}}
+    question = asked("odd", {"message": "Well?", "requestedSchema": form})
+    assert "\x1b" not in str(question.fields[0].schema)
+    assert question.fields[0].read("12") in ("12", 12, ["12"])
+
+
 @pytest.mark.parametrize("form", [NAMED["properties"], [], None])
 async def test_a_server_of_the_newer_family_asks_in_its_answer(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, form: Any
