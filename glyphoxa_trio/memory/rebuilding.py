@@ -35,6 +35,8 @@ async def rebuilding(step: Callable[[], Awaitable[bool]]) -> AsyncGenerator[None
                         more = await step()
                     except MemoryUnavailable:
                         await trio.sleep(_AGAIN)
+                    except Exception:  # border: a damaged store may fail in any way
+                        return  # an error of a system task would end the program
                     await trio.sleep(_PAUSE)
         finally:
             stopped.set()

@@ -135,7 +135,8 @@ def _names(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
     rows = connection.execute(
         "select entity, place, name.name from name where entity in ("
         f" select id from entity where id <= %s order by id desc limit {ROWS})"
-        " order by entity desc",
+        # Who changes one meanwhile waits, and makes its words after us.
+        " order by entity desc for update of name",
         (upto,),
     ).fetchall()
     if not rows:
@@ -157,7 +158,8 @@ def _names(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
 
 def _facts(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
     rows = connection.execute(
-        f"select id, text from fact where id <= %s order by id desc limit {ROWS}",
+        f"select id, text from fact where id <= %s order by id desc limit {ROWS}"
+        " for update",
         (upto,),
     ).fetchall()
     for id_, text in rows:

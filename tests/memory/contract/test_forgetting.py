@@ -160,6 +160,10 @@ async def test_a_player_is_forgotten_in_one_campaign_alone(
             assert mark.is_of("alex", there.campaign)
             assert not mark.is_of("alex")
             assert not mark.is_of("alex", "barrow")
+            # An id that looks like another one's in a campaign.
+            await store.forget("", "alex 4 barrow")
+            *_, mark = await other.forgotten(after=mark.n)
+            assert not mark.is_of("alex", "barrow")
         gone = await store.forget("", "alex")
         assert attrs.evolve(gone, chunks=0) == one
 

@@ -25,6 +25,7 @@ from glyphoxa_trio.memory.errors import (
 from glyphoxa_trio.memory.knowledge import Fact
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.postgres import migrating, open_postgres
+from glyphoxa_trio.memory.postgres.rows import index_words
 from glyphoxa_trio.memory.postgres.schema import MIGRATIONS
 from glyphoxa_trio.memory.visibility import EVERYONE, GAME_MASTER, CampaignKey
 
@@ -456,3 +457,44 @@ async def _in_files(address: str) -> int:
             return int(row[0])
 
     return await trio.to_thread.run_sync(count)
+
+
+async def test_a_fact_that_changes_while_its_words_are_made_keeps_its_own(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_postgres(database):
+        pass  # the layout
+    met: list[str] = []
+
+    def meanwhile(*texts: str) -> list[str]:
+        """The words of these texts, which another process changes now, or has to
+        wait."""
+        if not met:
+            with psycopg.connect(database) as other:
+                other.execute("set lock_timeout = '100ms'")
+                try:
+                    other.execute(
+                        "update glyphoxa.fact set text = '红龙', words = '红 红龙 龙'"
+                    )
+                    met.append("changed")
+                except psycopg.errors.LockNotAvailable:
+                    met.append("waits")
+        return index_words(*texts)
+
+    execute(
+        database,
+        "set search_path = glyphoxa;"
+        "insert into campaign (tenant, name) values ('', 'barrow');"
+        "insert into stale_words values ('fact', 9);"
+        "insert into fact (campaign, text, standing, audience, basis, at, confidence,"
+        " confirmed, words)"
+        " values (1, '黑塔', 'accepted', 0, 'authored', 1, 1, true, '黑塔')",
+    )
+    monkeypatch.setattr(migrating, "index_words", meanwhile)
+    with psycopg.connect(database) as connection:
+        connection.execute("set search_path = glyphoxa")
+        assert migrating.rebuild(connection)
+        found = connection.execute("select text, words::text from fact").fetchone()
+    assert met
+    assert found is not None
+    assert ("龙" in found[0]) == ("龙" in found[1]), (met, found)

@@ -130,6 +130,32 @@ async def test_the_words_of_an_old_file_are_written_anew_behind_the_turns(
         assert fact.fact.id == 9
 
 
+async def test_words_that_cannot_be_written_anew_end_no_program(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    before = attrs.evolve(SCHEMA, migrations=SCHEMA.migrations[:3])
+    database = open_database(path, before, prepare=load)
+    with database.changing() as connection:
+        connection.execute(
+            """
+            insert into campaign values (1, '', 'barrow');
+            insert into fact (id, campaign, text, standing, audience, basis, at,
+                confidence, confirmed)
+                values (9, 1, '黑塔很高', 'accepted', 0, 'authored', 1, 1, 1);
+            """
+        )
+        page = connection.execute(
+            "select rootpage from sqlite_master where name = 'fact'"
+        ).get
+        size = connection.pragma("page_size")
+    database.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    async with open_sqlite(path) as store:
+        await trio.sleep(0.1)
+        assert await store.campaigns() == (BARROW,)
+
+
 async def _found(store: Memory, query: str) -> int:
     answer = await store.transcripts.search(BARROW, GAME_MASTER, query, limit=1000)
     return len(answer.lines)
