@@ -59,7 +59,8 @@ _SECRET: Final = re.compile(
     r"|密码|密碼|パスワード|비밀번호",
     re.IGNORECASE,
 )
-# A secret door and a token on the map are none; a field of text with that name is one.
+# A secret door and a token on the map are none; a field to type into, with that name,
+# is one.
 _SECRET_NAME: Final = re.compile(r"\b(secret|token|pin)\b", re.IGNORECASE)
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
@@ -302,8 +303,8 @@ def question_of(server: str, text: str, schema: Mapping[str, Any]) -> ServerQues
 def _is_secret(field: QuestionField) -> bool:
     """Return whether a field asks for a secret."""
     names = [_plain(_HUMP.sub(" ", x)) for x in (field.name, field.title)]
-    is_text = field.kind == "string" and not field.choices
-    named = is_text and any(map(_SECRET_NAME.search, names))
+    is_typed = field.kind != "boolean" and not field.choices  # a PIN may be a number
+    named = is_typed and any(map(_SECRET_NAME.search, names))
     words = [*names, field.name, _plain(field.description)]
     return named or any(map(_SECRET.search, words))
 

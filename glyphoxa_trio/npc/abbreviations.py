@@ -59,7 +59,7 @@ ABBREVIATIONS: Final = _words(
 # Behind these no sentence ends if a number follows.
 NUMBERED: Final = _words(
     """
-    Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec janv févr
+    ft кв Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec janv févr
     no nos nr nrs n num núm nº n° p pp pg art arts ch chap sec sect fig figs vol
     vols eq min max tel Nr Nrn S Abs Art Kap Bd Bde Abb Tab Ziff Hs Str Tel Jg Aufl
     pág págs pag pagg séc sec cap capp lib tít blz hfd nrs str godz ok poz rozdz čís

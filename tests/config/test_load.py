@@ -719,7 +719,17 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
                     " @ tavern.yaml.mcp.servers[0].url"
                 ),
             )
-            for url in ("", "h", "ftp://h", "http://", "http://[", "http://h:x", "h:/ ")
+            for url in ("", "h", "ftp://h", "http://", "http://[", "h:/ ")
+        ),
+        *(
+            (
+                servers(WORLD | {"url": url}),
+                (
+                    "has a port that is no number from 1 to 65535"
+                    " @ tavern.yaml.mcp.servers[0].url"
+                ),
+            )
+            for url in ("http://h:x", "http://h:99999", "https://h:0/mcp")
         ),
         (
             servers(WORLD | {"auth": {"token": "${NO} ${NOR} ${NO}"}}),

@@ -540,12 +540,14 @@ async def test_a_server_of_the_newer_family_asks_in_its_answer(
 def test_a_secret_is_told_from_a_word_of_the_game(
     text: str, name: str, asked: bool
 ) -> None:
-    form = {"type": "object", "properties": {name: {"type": "string"}}}
-    if asked:
-        assert question_of("odd", text, form).text == text
-    else:
-        with pytest.raises(QuestionRefused, match="secrets"):
-            question_of("odd", text, form)
+    several = {"type": "array", "items": {"type": "string"}}
+    for field in ({"type": "string"}, {"type": "integer"}, several):
+        form = {"type": "object", "properties": {name: field}}
+        if asked:
+            assert question_of("odd", text, form).text == text
+        else:
+            with pytest.raises(QuestionRefused, match="secrets"):
+                question_of("odd", text, form)
 
 
 async def test_without_a_person_servers_are_told_that_nobody_can_be_asked(

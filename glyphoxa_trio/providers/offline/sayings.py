@@ -107,9 +107,10 @@ where: \bwhere (?:are (?:we|you)|am i|is this)\b(?! going)|\babout this place\b
   \bwhere do you (?:live|work|come)\b
   = {scene} / You are with {name}. {trait} / Where you find me{you}. {trait}
 weather: \bweather\b|\b(?:rain|snow)(?:s|ing)?\b|\bis it (?:cold|warm|hot)\b
-  \bwhat (?:time|hour|day|date|year)\b|\bhow late\b|\bthe time\b|\bwhat(?:'s| is) today
   = {scene} / I have not looked outside for a while{you}.
-  / Late enough for good talk{you}. The rest I do not count.
+time: \bwhat (?:time|hour|day|date|year)\b|\bhow late\b|\bthe time\b
+  \bwhat(?:'s| is) today
+  = Late enough for good talk{you}. The rest I do not count.
 news: \bnews\b|\brumou?rs?\b|\bgossip\b|\bwhat(?:'s| is) (?:new|happening|going on)
   \bany(?:thing)? (?:new|interesting|happening)\b|\bwhat happened\b|\bquests?\b
   \b(?:any|some|a|find|need) (?:work|jobs?)\b|\badventures?\b
@@ -214,6 +215,7 @@ _LIKE: Final = {
     "trade": "help",
     "mayask": "greeting",
     "weather": "question",
+    "time": "question",
     "news": "unknown",
     "forgotten": "unknown",
 }
@@ -238,7 +240,17 @@ WORLDLY, _worldly = _read(_WORLDLY)
 _ANSWERS: Final = {**_social, **_worldly, **_read(_OTHERS)[1]}
 _GERMAN: Final = _read(_IN_GERMAN)[1]
 # An answer of these kinds that tells something comes before one that does not.
-_TELLING: Final = ["whoami", "name", "who", "help", "trade", "where", "weather", "self"]
+_TELLING: Final = [
+    "whoami",
+    "name",
+    "who",
+    "help",
+    "trade",
+    "where",
+    "weather",
+    "time",
+    "self",
+]
 
 
 @attrs.frozen(kw_only=True)
