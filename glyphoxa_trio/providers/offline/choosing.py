@@ -324,7 +324,9 @@ def _evidence(
         return 0.0
     if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
         takes_dice = tool.parameters & _TAKES_DICE or not said.counts
-        return 4.0 if said.dice and takes_dice else 3.0 + min(evident, 0.9)
+        named = len(spoken & tool.name)  # "an action roll" is one of several
+        best = 4.0 if said.dice and takes_dice else 3.0 + min(evident, 0.9)
+        return best + 0.75 * named
     verb = tool.verb in verbs
     if tool.changes and (asks or not verb):
         return 0.0
