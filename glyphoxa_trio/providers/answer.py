@@ -140,8 +140,8 @@ class AnswerEvents:
       again: sends the request once more, if the stream was empty; its argument says
         whether the stream ended properly.
       streams: called when the stream has its first payload.
-      refused: sends the request once more, if the server has refused it in the stream
-        before it said anything, and that can be mended; else returns None.
+      refused: sends the request once more, if the first payload of the stream refuses
+        it, and that can be mended; else returns None.
     """
 
     _response: httpx2.Response
@@ -196,8 +196,7 @@ class AnswerEvents:
                 except LLMError as error:
                     await self._ask_again(payload.data, error)
                     continue
-                if events:
-                    self._refused = None
+                self._refused = None  # the assembler has a part of the answer by now
                 self._ended = self._assembler.over
                 if events is None:
                     await trio.lowlevel.checkpoint()

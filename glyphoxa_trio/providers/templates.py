@@ -15,6 +15,7 @@ No I/O. The work is linear in the length of the answer.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -210,8 +211,9 @@ class Templates:
 
     names: frozenset[str] = frozenset()
     found: Callable[[str], None] = lambda _: None
-    # The calls, each with the mark of its form.
-    _calls: list[tuple[Call, str]] = attrs.field(factory=list, init=False)
+    _calls: list[Call] = attrs.field(factory=list, init=False)
+    # The form in which each of them was written first, by tool and arguments.
+    _forms: dict[tuple[str, str], str] = attrs.field(factory=dict, init=False)
     _held: str = attrs.field(default="", init=False)  # may be the beginning of a mark
     _block: _Withheld | None = attrs.field(default=None, init=False)
     _to: str = attrs.field(default="", init=False)  # the recipient that a role named
@@ -271,8 +273,7 @@ class Templates:
         if not self._calls:
             return []
         known = [(call.name, as_object(call.arguments)) for call in calls]
-        found = [x for x, _ in self._calls]
-        return [x for x in found if (x[0], as_object(x[1])) not in known]
+        return [x for x in self._calls if (x[0], as_object(x[1])) not in known]
 
     def _spoken(self, text: str) -> str:
         return "" if self._muted else text
@@ -366,7 +367,7 @@ class Templates:
             with suppress(InvalidArguments):
                 given = load(arguments)
                 if tool and not self._is_repeated(tool, given, form):
-                    self._calls.append(((tool, arguments), form))
+                    self._calls.append((tool, arguments))
                 known = known or bool(tool)
         if known:
             self._tell(block.mark or block.content[:20])
@@ -375,10 +376,8 @@ class Templates:
     def _is_repeated(self, tool: str, arguments: Mapping[str, Any], form: str) -> bool:
         """Return whether a call was written before, in another form: that is the same
         one. Two in one form are two."""
-        return any(
-            name == tool and as_object(written) == arguments and other != form
-            for (name, written), other in self._calls
-        )
+        call = tool, json.dumps(arguments, sort_keys=True)
+        return self._forms.setdefault(call, form) != form
 
     def _tell(self, mark: str) -> None:
         """Report a mark, if it is the first one."""

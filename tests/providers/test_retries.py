@@ -216,6 +216,22 @@ async def test_a_server_may_say_in_the_stream_that_it_is_busy(
     assert len(server.asked) == 3
 
 
+@pytest.mark.parametrize(
+    "begun", ['<tool_call>{"name": "x"}', "<think>pon", "[", {"reasoning_content": "A"}]
+)
+async def test_what_has_begun_is_not_begun_again(
+    autojump_clock: MockClock, begun: Any
+) -> None:
+    delta = begun if isinstance(begun, dict) else {"content": begun}
+    chunks = ({"choices": [{"delta": delta}]}, {"error": {"code": 503, "message": "x"}})
+    said = "".join(f"data: {json.dumps(x)}\n\n" for x in chunks)
+    answer = httpx2.Response(200, headers=SSE, content=said.encode())
+    async with serving(answer) as (model, server):
+        with pytest.raises(LLMError):
+            await read(model)
+    assert len(server.asked) == 1
+
+
 async def test_nothing_is_sent_again_after_the_first_byte(
     autojump_clock: MockClock,
 ) -> None:

@@ -278,6 +278,14 @@ def test_a_million_marks_end(mark: str) -> None:
     templates.end()
 
 
+def test_many_calls_are_read_in_linear_time() -> None:
+    call = json.dumps({"name": "weigh", "arguments": {"what": "gold", "times": 7}})
+    many = "".join(
+        f"<tool_call>{call.replace('7', str(n))}</tool_call>" for n in range(15_000)
+    )
+    assert len(read(many, [])[1]) == 15_000  # in a second; it was half an hour
+
+
 WRITTEN = {
     "weigh": "weigh",
     "functions.weigh": "weigh",

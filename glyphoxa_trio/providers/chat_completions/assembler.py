@@ -164,10 +164,10 @@ class Assembler(answer.ResponseAssembler):
     def _choice(self, choice: dict[str, Any]) -> list[LLMEvent]:
         """Return the events of one choice."""
         delta = self._payloads.as_object(choice.get("delta") or {}, "a delta")
-        for entry in self._payloads.as_list(delta.get("tool_calls"), "tool_calls"):
-            self._fragment(self._payloads.as_object(entry, "a tool call"))
         if choice.get("error"):  # of a router, for the server behind it
             raise stream_error(choice["error"], self.secret)
+        for entry in self._payloads.as_list(delta.get("tool_calls"), "tool_calls"):
+            self._fragment(self._payloads.as_object(entry, "a tool call"))
         reason = choice.get("finish_reason")
         if reason == "error":
             raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
