@@ -115,7 +115,7 @@ _PART: Final = re.compile(
 
 
 class _Folding(dict[int, str]):
-    """What becomes of each character of a text that is decomposed and casefolded."""
+    """Table of what replaces each character of a decomposed and casefolded text."""
 
     def __missing__(self, code: int) -> str:
         self[code] = plain = self._of(chr(code))

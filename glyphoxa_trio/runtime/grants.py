@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 
@@ -33,20 +33,24 @@ _KEPT: Final = 55
 
 
 @attrs.frozen
-class GrantProblem:
-    """A granted name or pattern that means no tool.
-
-    It is an ``error`` if no server can still bring such a tool.
-    """
-
+class _UnmatchedGrant:
     npc: str
     pattern: str
     text: str
     error: bool
     section: str = "npcs"
+    key: ClassVar[str] = "tools"
 
     def __str__(self) -> str:
-        return f"{self.text} @ {self.section}[{self.npc}].tools"
+        return f"{self.text} @ {self.section}[{self.npc}].{self.key}"
+
+
+@attrs.frozen
+class GrantProblem(_UnmatchedGrant):
+    """A granted name or pattern that means no tool.
+
+    It is an ``error`` if no server can still bring such a tool.
+    """
 
 
 @attrs.frozen
@@ -102,20 +106,13 @@ class HiddenToolProblem:
 
 
 @attrs.frozen
-class PromptGrantProblem:
+class PromptGrantProblem(_UnmatchedGrant):
     """A granted name or pattern that means no prompt of a server.
 
     It is an ``error`` if no server can still bring such a prompt.
     """
 
-    npc: str
-    pattern: str
-    text: str
-    error: bool
-    section: str = "npcs"
-
-    def __str__(self) -> str:
-        return f"{self.text} @ {self.section}[{self.npc}].prompts"
+    key: ClassVar[str] = "prompts"
 
 
 Problem = GrantProblem | NameProblem | HiddenToolProblem | PromptGrantProblem

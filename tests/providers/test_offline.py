@@ -420,6 +420,16 @@ def test_a_persona_speaks_of_itself_and_never_of_its_secrets(
     assert not re.search(rf"\b(?:{never}|You are (?:Ann|a clerk))", " ".join(answers))
 
 
+@pytest.mark.parametrize("npc", ["Bo", "Ada", "Bartok", "Mira", "Fenn", "Odo"])
+def test_two_answers_tell_the_same_of_the_npc_once(npc: str) -> None:
+    trait = "You are a halfling who runs the tavern."
+    prompt = Message(role="system", content=f"You are {npc} the Barkeep. {trait}")
+    for text in ("hi, who are you?", "hello there! who are you? where are we?"):
+        asked = Message(role="user", content=text)
+        answer = said(respond(LLMRequest(messages=(prompt, asked))))
+        assert answer.count("halfling who runs the tavern") <= 1, answer
+
+
 WORDS = st.sampled_from(
     [
         *("roll", "2d6+3", "d20", "and", "then", "the", "wild", "magic", "table", "'a"),

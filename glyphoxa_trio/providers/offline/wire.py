@@ -151,7 +151,11 @@ class _Answering:
                 return [*calls, Finished(reason=FinishReason.TOOL_CALLS)]
         if any(_OPENS in one.content for one in self.before if one.role == "system"):
             return _speak([self.talk.answer("wait")])
-        return _speak([*self._confession(), *(self._news() or self._in_words())])
+        words = " ".join(self._news() or self._in_words())
+        for trait in self.talk.persona.traits:  # several answers may have the same one
+            begin, found, rest = words.partition(trait)
+            words = begin + found + rest.replace(trait, "")
+        return _speak([*self._confession(), words])
 
     # What was said
 
