@@ -92,10 +92,11 @@ async def running(feed: FeedServer, *words: str) -> AsyncGenerator[Server]:
 async def test_the_command_answers_from_the_feed(tmp_path: Path) -> None:  # A53
     config = tmp_path / "atis.yaml"
     config.write_text("aerodromes: {ENGM: {name: Oslo, runways: [01L]}}")
-    async with open_feed(bulletin(observed(40), observed(10))) as feed:
+    weather = observed(10)  # has the minute in it
+    async with open_feed(bulletin(observed(40), weather)) as feed:
         async with running(feed, "--config", str(config)) as server:
             told = await server.call("engm")
-            assert told["raw"] == observed(10)
+            assert told["raw"] == weather
             assert told["atis_text"].startswith("Oslo information ")
             assert "Wind three two zero degrees niner knots." in told["atis_text"]
             assert (told["stale"], told["warnings"]) == (False, [])
@@ -149,7 +150,8 @@ async def test_it_ends_while_the_feed_keeps_it_waiting() -> None:
 
 
 async def test_it_is_the_same_over_http() -> None:  # A53
-    async with open_feed(bulletin(observed(10))) as feed:
+    weather = observed(10)  # has the minute in it
+    async with open_feed(bulletin(weather)) as feed:
         agent = "tower/1.0 tower@example.org"
         words = ("atis", "--feed-url", feed.url)
         async with over_http(*words, METNO_USER_AGENT=agent) as url:
@@ -163,7 +165,7 @@ async def test_it_is_the_same_over_http() -> None:  # A53
                     deadline=trio.current_time() + LIMIT,
                 )
     assert outcome.status is Status.OK
-    assert outcome.data["raw"] == observed(10)
+    assert outcome.data["raw"] == weather
 
 
 @pytest.mark.parametrize(
