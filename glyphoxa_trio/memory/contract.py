@@ -164,8 +164,14 @@ class Journal(Protocol):
 class TranscriptStore(Protocol):
     """The lines that were said, by campaign and evening."""
 
-    async def begin_evening(self, claim: Claim, at: float) -> Evening:
-        """Begin an evening of a session; one that still goes on ends first."""
+    async def begin_evening(
+        self, claim: Claim, at: float, *, within: float | None = None
+    ) -> Evening:
+        """Begin an evening of a session; one that still goes on ends first.
+
+        ``within``: one whose last line is at most so many seconds old is returned
+        instead; an older one ends with that line.
+        """
         ...
 
     async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
@@ -174,6 +180,11 @@ class TranscriptStore(Protocol):
         Raises:
           UnknownItem: there is no such evening.
         """
+        ...
+
+    async def end_idle(self, *, before: float) -> None:
+        """End all evenings, of any session, in which nothing was said since that time:
+        each ends with its last line."""
         ...
 
     async def search(

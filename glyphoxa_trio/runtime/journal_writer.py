@@ -30,6 +30,7 @@ from .kept_table import KeptTable
 MOST_WAITING: Final = 1000  # turns, and other things to be written
 _AT_ONCE: Final = 64  # sessions: while their entries are made, nothing else runs
 RETRY: Final = (0.1, 5.0)  # the first pause while the store is away, and the longest
+_LATE: Final = 60.0  # seconds in which another program's line is written
 _MOMENT: Final = 0.02  # after a turn, so that its last words count as heard
 
 
@@ -250,8 +251,10 @@ class JournalWriter:
             await self.memory.journal.append(claim, entries)
         if (ends := jobs[0].ends) is not None:
             jobs[0].appended()  # the rest may need another attempt
+            # The evening of a session that only rests goes on when it comes back.
+            evening = table.evening if ends else ""
             await self.memory.journal.release(
-                claim, ended=ends, evening=table.evening, at=table.spoken_at
+                claim, ended=ends, evening=evening, at=table.spoken_at
             )
             table.began("", table.spoken_at)
             table.claimed(None)
@@ -263,7 +266,7 @@ class JournalWriter:
         evening = table.evening
         if not evening or at - table.spoken_at > IDLE:
             transcripts = self.memory.transcripts
-            evening = (await transcripts.begin_evening(claim, at)).id
+            evening = (await transcripts.begin_evening(claim, at, within=IDLE)).id
         table.began(evening, at)
         return [
             x
@@ -273,18 +276,16 @@ class JournalWriter:
         ]
 
     async def end_idle_evenings(self, tables: Iterable[KeptTable]) -> None:
-        """End the evenings in which nothing was said for half an hour."""
-        for table in list(tables):
-            if table.evening and self.now() - table.spoken_at > IDLE:
-                await self._end_evening(table)
-
-    async def _end_evening(self, table: KeptTable) -> None:
-        evening, at = table.evening, table.spoken_at
-        table.began("", at)
+        """End the evenings in which nothing was said for half an hour: those of these
+        tables, and those that programs left which have ended since."""
+        now = self.now()
+        for table in tables:
+            if now - table.spoken_at > IDLE:
+                table.began("", table.spoken_at)
         try:
-            await self.memory.transcripts.end_evening(table.campaign, evening, at)
+            await self.memory.transcripts.end_idle(before=now - IDLE - _LATE)
         except GlyphoxaError as error:
-            self.warn(f"memory: the evening {evening} was not ended: {error}")
+            self.warn(f"memory: evenings that are over were not ended: {error}")
 
     async def flush(self) -> None:
         """Return when everything that waits by now is written, or lost."""

@@ -272,6 +272,7 @@ async def open_remembering(
         kept = await stack.enter_async_context(open_keeper(keeper(memory=memory)))
         elsewhere = ForgottenElsewhere(memory, warn)
         await elsewhere.begin()
+        await kept.writer.end_idle_evenings(())
         yield RuntimeMemory(
             keeper=kept, config=config, elsewhere=elsewhere, embedding=embedding
         )

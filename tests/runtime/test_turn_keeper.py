@@ -6,6 +6,7 @@ after each step, on the same store. All that models are told must be the same.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -342,9 +343,40 @@ async def test_half_an_idle_hour_begins_another_evening(
         assert first.ended == 1_000_000.0 + 1700
         await hear(session, "hello")
         await runtime.kept()
-    evenings = await memory.transcripts.evenings(CampaignKey("one"), GAME_MASTER)
-    assert len(evenings) == 2
-    assert all(x.ended is not None for x in evenings)
+    second, _ = await memory.transcripts.evenings(CampaignKey("one"), GAME_MASTER)
+    assert second.ended is None  # another run may go on with it
+
+
+async def greets_at(memory: InMemory, at: float, *, killed: bool = False) -> None:
+    """Have a run in which something is said at that time."""
+    async with run(memory, ScriptedLLM(play), killed=killed) as runtime:
+        assert runtime._cast.remembering is not None
+        keeper = runtime._cast.remembering.keeper
+        keeper._now = keeper.writer.now = lambda: at
+        await hear(runtime.session("one"), "hello")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_runs_within_half_an_hour_share_an_evening(
+    autojump_clock: MockClock, killed: bool
+) -> None:
+    memory, began = InMemory(), time.time()
+    for seconds in (0, 600, 2300, 4000, 6000):
+        await greets_at(memory, began + seconds, killed=killed)
+    second, first = await memory.transcripts.evenings(CampaignKey("one"), GAME_MASTER)
+    assert (first.began, first.ended) == (began, began + 4000)
+    assert (second.began, second.ended) == (began + 6000, None)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_whoever_opens_the_memory_ends_what_is_over(
+    autojump_clock: MockClock, killed: bool
+) -> None:
+    memory, now = InMemory(), time.time()
+    await greets_at(memory, now - 4000, killed=killed)
+    async with run(memory, ScriptedLLM(play)):
+        (only,) = await memory.transcripts.evenings(CampaignKey("one"), GAME_MASTER)
+        assert only.ended == now - 4000
 
 
 async def test_a_session_that_another_process_has_is_played_unsaved(

@@ -12,7 +12,12 @@ from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
 from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
+from glyphoxa_trio.memory.visibility import (
+    GAME_MASTER,
+    CampaignKey,
+    Reach,
+    Viewer,
+)
 from glyphoxa_trio.memory.words import evening_name, words_in_line, words_in_query
 
 from .rows import EveningData, Rows
@@ -24,11 +29,17 @@ class InMemoryTranscripts:
 
     rows: Rows
 
-    async def begin_evening(self, claim: Claim, at: float) -> Evening:
+    async def begin_evening(
+        self, claim: Claim, at: float, *, within: float | None = None
+    ) -> Evening:
         for one in self.rows.evenings:
             same = one.campaign == claim.campaign and one.session == claim.session
-            if same:
-                one.end(at)
+            if not same or one.ended is not None:
+                continue
+            last = self._last(one)
+            if within is not None and at - last <= within:
+                return self._as(one, GAME_MASTER)
+            one.end(at if within is None else last)
         taken = {x.name for x in self.rows.evenings if x.campaign == claim.campaign}
         name = evening_name(claim.session, at, taken)
         self.rows.evenings.append(EveningData(claim.campaign, claim.session, name, at))
@@ -36,6 +47,16 @@ class InMemoryTranscripts:
 
     async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
         self.rows.evening(campaign, evening).end(at)
+
+    async def end_idle(self, *, before: float) -> None:
+        for one in self.rows.evenings:
+            if (last := self._last(one)) < before:
+                one.end(last)
+
+    def _last(self, one: EveningData) -> float:
+        """Return when something was said last."""
+        seen = self._seen(one.campaign, GAME_MASTER, evening=one.name)
+        return max((x.at for x in seen), default=one.began)
 
     async def search(
         self,

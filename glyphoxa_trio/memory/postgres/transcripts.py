@@ -10,7 +10,12 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
+from glyphoxa_trio.memory.visibility import (
+    GAME_MASTER,
+    CampaignKey,
+    Reach,
+    Viewer,
+)
 from glyphoxa_trio.memory.words import evening_name, words_in_query
 
 from .found_lines import MOST_RANKED, recent, search
@@ -33,11 +38,16 @@ class PostgresTranscripts:
 
     pool: PostgresPool
 
-    async def begin_evening(self, claim: Claim, at: float) -> Evening:
-        return await self.pool.write(_begin, claim, at)
+    async def begin_evening(
+        self, claim: Claim, at: float, *, within: float | None = None
+    ) -> Evening:
+        return await self.pool.write(_begin, claim, at, within)
 
     async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
         await self.pool.write(_end, campaign, evening, at)
+
+    async def end_idle(self, *, before: float) -> None:
+        await self.pool.write(_end_idle, before)
 
     async def search(
         self,
@@ -102,16 +112,32 @@ def _unknown(evening: str) -> UnknownItem:
     return UnknownItem(f"there is no session {evening!r}")
 
 
-def _begin(connection: Connection, claim: Claim, at: float) -> Evening:
+# When something was said last.
+_LAST: Final = """coalesce((
+    select max(at) from line
+    where line.campaign = evening.campaign and line.evening = evening.name
+), began)"""
+
+
+def _begin(
+    connection: Connection, claim: Claim, at: float, within: float | None
+) -> Evening:
     campaign = made_campaign(connection, claim.campaign)
     session = fit(claim.session)
     # Two of the same name in one campaign are begun one after the other.
     connection.execute("select from campaign where id = %s for update", (campaign,))
-    connection.execute(
-        "update evening set ended = %s"
+    goes_on = connection.execute(
+        f"select id, name, {_LAST} from evening"
         " where campaign = %s and session = %s and ended is null",
-        (at, campaign, session),
-    )
+        (campaign, session),
+    ).fetchall()
+    for id_, name, last in goes_on:
+        if within is not None and at - last <= within:
+            return _evenings(connection, claim.campaign, GAME_MASTER, name, 1)[0]
+        connection.execute(
+            "update evening set ended = %s where id = %s",
+            (at if within is None else last, id_),
+        )
     taken = connection.execute(
         "select name from evening where campaign = %s and starts_with(name, %s)",
         (campaign, f"{session}-"),
@@ -144,6 +170,13 @@ def _end(connection: Connection, key: CampaignKey, evening: str, at: float) -> N
     ).fetchone()
     if done is None:
         raise _unknown(evening)
+
+
+def _end_idle(connection: Connection, before: float) -> None:
+    connection.execute(
+        f"update evening set ended = {_LAST} where ended is null and {_LAST} < %s",
+        (before,),
+    )
 
 
 # Of several summaries, the one that the fewest NPCs may know tells the most.

@@ -12,7 +12,12 @@ import attrs
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
-from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
+from glyphoxa_trio.memory.visibility import (
+    GAME_MASTER,
+    CampaignKey,
+    Reach,
+    Viewer,
+)
 from glyphoxa_trio.memory.words import evening_name, words_in_query
 from glyphoxa_trio.storage.pool import SqlitePool
 
@@ -36,13 +41,19 @@ class SqliteTranscripts:
 
     _pool: SqlitePool
 
-    async def begin_evening(self, claim: Claim, at: float) -> Evening:
+    async def begin_evening(
+        self, claim: Claim, at: float, *, within: float | None = None
+    ) -> Evening:
         """Begin an evening of a session; one that still goes on ends first."""
-        return await self._pool.write(_begin, claim, at)
+        return await self._pool.write(_begin, claim, at, within)
 
     async def end_evening(self, campaign: CampaignKey, evening: str, at: float) -> None:
         """End an evening. Ending it twice changes nothing."""
         await self._pool.write(_end, campaign, evening, at)
+
+    async def end_idle(self, *, before: float) -> None:
+        """End the evenings in which nothing was said since that time."""
+        await self._pool.write(_end_idle, before)
 
     async def search(
         self,
@@ -116,16 +127,37 @@ class SqliteTranscripts:
         await self._pool.write(_set_summary, campaign, evening, text, reach)
 
 
-def _begin(connection: apsw.Connection, claim: Claim, at: float) -> Evening:
+# When something was said last, found for each audience in the index.
+_LAST: Final = """coalesce((
+    select max((
+        select max(at) from line where line.campaign = evening.campaign
+        and line.audience = audience.id and line.evening = evening.id
+    )) from audience where audience.campaign = evening.campaign or audience.id = 0
+), began)"""
+
+
+def _begin(
+    connection: apsw.Connection, claim: Claim, at: float, within: float | None
+) -> Evening:
     campaign = campaign_row(connection, claim.campaign)
     session = connection.execute(
         "select id from session where tenant = ? and name = ?",
         (plain(claim.tenant), plain(claim.session)),
     ).get
-    connection.execute(
-        "update evening set ended = ? where session = ? and ended is null",
-        (at, session),
-    )
+    goes_on = connection.execute(
+        f"select id, name, began, {_LAST} from evening"
+        " where session = ? and ended is null",
+        (session,),
+    ).fetchall()
+    for id_, name, began, last in goes_on:
+        if within is not None and at - last <= within:
+            sight = sight_of(connection, claim.campaign, GAME_MASTER)
+            assert sight is not None
+            return _as(connection, sight, (id_, name, claim.session, began, None))
+        connection.execute(
+            "update evening set ended = ? where id = ?",
+            (at if within is None else last, id_),
+        )
     first = plain(claim.session)
     taken = connection.execute(
         "select name from evening where campaign = ? and name between ? and ?",
@@ -160,6 +192,13 @@ def _end(
     connection.execute(
         "update evening set ended = ? where id = ? and ended is null",
         (at, _row_of(connection, key, evening)),
+    )
+
+
+def _end_idle(connection: apsw.Connection, before: float) -> None:
+    connection.execute(
+        f"update evening set ended = {_LAST} where ended is null and {_LAST} < ?",
+        (before,),
     )
 
 

@@ -256,6 +256,58 @@ async def test_an_evening_ends_when_the_next_begins(open_store: OpenStore) -> No
             await store.transcripts.end_evening(BARROW, "nothing", 1.0)
 
 
+@pytest.mark.parametrize(
+    "reach", [EVERYONE, Reach.of("Bo"), Reach.of()], ids=["all", "Bo", "nobody"]
+)
+async def test_an_evening_goes_on_within_a_time_after_its_last_line(
+    open_store: OpenStore, reach: Reach
+) -> None:
+    async with open_store() as store:
+        transcripts = store.transcripts
+        claim = await claimed(store)
+        first = await transcripts.begin_evening(claim, DAY, within=100)
+        line = said("hm", DAY + 90, reach=reach, evening=first.id)
+        await store.journal.append(claim, [line])
+        await store.journal.release(claim)
+    async with open_store() as store:  # as after the end of a program
+        transcripts = store.transcripts
+        claim, other = await claimed(store), await claimed(store, "other")
+        assert await transcripts.begin_evening(claim, DAY + 190, within=100) == first
+        await transcripts.begin_evening(other, DAY + 191, within=100)
+        second = await transcripts.begin_evening(claim, DAY + 191, within=100)
+        evenings = await transcripts.evenings(BARROW, GAME_MASTER)
+        assert [(x.id, x.ended) for x in evenings if x.session == "table"] == [
+            (second.id, None),
+            (first.id, DAY + 90),
+        ]
+
+
+async def test_evenings_that_nobody_goes_on_with_end_with_their_last_lines(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        transcripts = store.transcripts
+        names = {}
+        for session, last in (("a", 10), ("b", 20), ("c", 0), ("d", 0)):
+            claim = await claimed(store, session)
+            evening = await transcripts.begin_evening(claim, DAY)
+            names[evening.id] = session
+            if last:
+                line = said("hm", DAY + last, evening=evening.id)
+                await store.journal.append(claim, [line])
+            if session == "d":
+                await transcripts.end_evening(BARROW, evening.id, DAY + 1)
+
+        async def ends() -> dict[str, float | None]:
+            found = await transcripts.evenings(BARROW, GAME_MASTER)
+            return {names[x.id]: x.ended for x in found}
+
+        await transcripts.end_idle(before=DAY)
+        assert await ends() == {"a": None, "b": None, "c": None, "d": DAY + 1}
+        await transcripts.end_idle(before=DAY + 20)
+        assert await ends() == {"a": DAY + 10, "b": None, "c": DAY, "d": DAY + 1}
+
+
 async def test_only_the_lines_of_an_evening_are_searched_and_listed(
     open_store: OpenStore,
 ) -> None:
