@@ -121,6 +121,55 @@ def search_memory(
     )
 
 
+@memory_app.command(name="explain")
+def explain_prompt(
+    where: Where,
+    npc: Annotated[str, typer.Argument(help="The NPC.", show_default=False)],
+    text: Annotated[
+        str,
+        typer.Argument(help="What a player says to it.", show_default=False),
+    ],
+    player: Annotated[
+        str, typer.Option("--player", help="The name of the player who says it.")
+    ] = "Player",
+    session: Annotated[
+        str, typer.Option("--session", help="The session in which it is said.")
+    ] = "default",
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: npc, campaign, system, tokens, told and left_out"
+            " (each with part, text, why), missed (each with part, why).",
+        ),
+    ] = False,
+) -> None:
+    """Show what an NPC would be told before it answers, and why.
+
+    First what the configuration says of it, then each line that memory adds, with where
+    it is from and why it was chosen; then what the budgets of memory.recall left no
+    room for. Nothing is asked of a model, and nothing is kept. What the conversation of
+    the running evening has is no part of it. Exit status: 0; 2 there is no such NPC or
+    campaign.
+    """
+    from .memory_explain import explain as run
+
+    raise typer.Exit(
+        run(
+            where,
+            npc,
+            text,
+            player=player,
+            session=session,
+            campaign=campaign,
+            tenant=tenant,
+            as_json=json,
+        )
+    )
+
+
 @memory_app.command(name="review")
 def review_facts(
     where: Where,

@@ -124,20 +124,36 @@ class MemoryContext:
         wanted = self._wanted
         if wanted is None or (campaign := self.campaign_of(moment)) is None:
             return None
-        fetcher = self._fetcher(moment, campaign)
         deadline = trio.current_time() + self.config.timeout
-        with trio.move_on_at(min(deadline, moment.deadline - _MARGIN)):
-            await fetcher.fetch(moment.text, moment.speaker, wanted)
+        telling = await self._telling(
+            moment, campaign, wanted, min(deadline, moment.deadline - _MARGIN)
+        )
         if moment.turn:  # the next utterance is another one
             self._forget(moment)
-        telling = Telling(
+        return telling.gathered()
+
+    async def explain(self, moment: Moment) -> tuple[Telling, Gathered] | None:
+        """Return what `provide` would, with the reason of each line and with what the
+        budgets have no room for. It waits for every piece, until it is cancelled."""
+        wanted = self._wanted
+        if wanted is None or (campaign := self.campaign_of(moment)) is None:
+            return None
+        telling = await self._telling(moment, campaign, wanted, moment.deadline)
+        return telling, telling.gathered()
+
+    async def _telling(
+        self, moment: Moment, campaign: CampaignKey, wanted: Wanted, deadline: float
+    ) -> Telling:
+        fetcher = self._fetcher(moment, campaign)
+        with trio.move_on_at(deadline):
+            await fetcher.fetch(moment.text, moment.speaker, wanted)
+        return Telling(
             fetcher=fetcher,
             moment=moment,
             config=self.config,
             now=self.clock(),
             zone=self.zone,
         )
-        return telling.gathered()
 
     def drop_prefetched(self, tenant: str) -> None:
         """Drop all that was fetched ahead for a tenant's NPCs: memory has changed."""

@@ -70,8 +70,10 @@ class Telling:
     config: RecallConfig
     now: float
     zone: tzinfo | None = None
+    # What is told, and what the budgets had no room for, each with the part it is of.
+    told: list[tuple[str, Saying]] = attrs.field(factory=list, init=False)
+    untold: list[tuple[str, Saying]] = attrs.field(factory=list, init=False)
     _faults: list[str] = attrs.field(factory=list, init=False)
-    _lines: list[str] = attrs.field(factory=list, init=False)
     _missed: list[tuple[str, str]] = attrs.field(factory=list, init=False)
     # What is told by now, so that it is told once.
     _facts: set[int] = attrs.field(factory=set, init=False)
@@ -101,15 +103,17 @@ class Telling:
         if config.transcript:
             said = self._transcript(calendar)
             self._tell(TRANSCRIPT, said, config.transcript, _MOST_TRANSCRIPT)
-        return Gathered(tuple(self._lines), tuple(self._missed))
+        return Gathered(tuple(str(x) for _, x in self.told), tuple(self._missed))
 
     def _tell(
         self, part: str, sayings: Iterable[Saying], tokens: int, most: int
     ) -> None:
+        sayings = list(sayings)
         kept = fitting(sayings, min(tokens, self._left), most=most)
         self._left -= tokens_of(kept)
         self._facts |= {saying.fact for saying in kept}
-        self._lines += map(str, kept)
+        self.told += [(part, saying) for saying in kept]
+        self.untold += [(part, saying) for saying in sayings[len(kept) :]]
         if self._faults:
             self._missed.append((part, self._faults[0]))
             self._faults.clear()
@@ -159,7 +163,7 @@ class Telling:
         speakers = self._identities(subject.speakers)
         others = [*speakers, *self._identities(subject.entities)]
         for speaker in speakers:
-            yield entity_line(speaker.entity)
+            yield entity_line(speaker.entity, "the player who speaks")
         if own is None:
             return
         ids = {other.entity.id for other in others}
@@ -221,23 +225,32 @@ class Telling:
         if subject.query:
             found = self._piece(facts_key(subject.query), [])
             lines = self._found_lines(subject.query) if subject.asked else []
-        facts = [x.fact for x in found if subject.asked or x.score >= _RARE]
-        facts += [fact for known in (*named, *speakers) for fact in known.facts]
+        by_words = f"has words of \u201c{subject.query}\u201d"
+        facts = [(x.fact, by_words) for x in found if subject.asked or x.score >= _RARE]
+        facts += [
+            (fact, f"about {known.entity.id!r}, {how}")
+            for identities, how in ((named, "who is named"), (speakers, "who speaks"))
+            for known in identities
+            for fact in known.facts
+        ]
         for known in named:
-            yield entity_line(known.entity)
+            yield entity_line(known.entity, "it is named")
         if not subject.reference.past:
             yield from self._new(facts, calendar)
         for line in lines:
-            yield said_line(line, calendar, self.moment.npc)
+            near = f"{by_words}, or stands beside such a line"
+            yield said_line(line, calendar, self.moment.npc, near)
         if subject.reference.past:
             yield from self._new(facts, calendar)
 
-    def _new(self, facts: list[Fact], calendar: Calendar) -> Iterator[Saying]:
+    def _new(
+        self, facts: Iterable[tuple[Fact, str]], calendar: Calendar
+    ) -> Iterator[Saying]:
         told = set(self._facts)
-        for fact in facts:
+        for fact, why in facts:
             if fact.id not in told and not self._words.issuperset(words_of(fact.text)):
                 told.add(fact.id)
-                yield fact_line(fact, calendar)
+                yield fact_line(fact, calendar, why)
 
     def _found_lines(self, query: str) -> list[FoundLine]:
         """Return what was said of it earlier: questions with their answers."""

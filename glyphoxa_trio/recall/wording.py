@@ -52,13 +52,15 @@ _MONTHS: Final = (
 class Saying:
     """One line: a quotation, and what is before and after it.
 
-    ``fact`` is the id of the fact that it tells; 0 if it tells none.
+    ``fact`` is the id of the fact that it tells; 0 if it tells none. ``why`` says for
+    people where it is from, and why it is told.
     """
 
     before: str
     text: str = ""
     after: str = ""
     fact: int = 0
+    why: str = ""
 
     def __str__(self) -> str:
         quoted = f"\u201c{self.text}\u201d" if self.text else ""
@@ -145,21 +147,22 @@ def self_lines(known: Identity, calendar: Calendar) -> Iterator[Saying]:
     entity = known.entity
     others = [one for x in entity.aliases if (one := name(x)) != name(entity.name)]
     called = f", also called {', '.join(others)}" if others else ""
-    yield _entity_line(f"You are {name(entity.name)}{called}", entity)
+    yield _entity_line(f"You are {name(entity.name)}{called}", entity, "the NPC itself")
     for fact in known.facts:
-        yield fact_line(fact, calendar)
+        yield fact_line(fact, calendar, "about the NPC itself")
 
 
-def entity_line(entity: Entity) -> Saying:
+def entity_line(entity: Entity, why: str = "") -> Saying:
     """Return what an entity is."""
-    return _entity_line(f"About {name(entity.name)}", entity)
+    return _entity_line(f"About {name(entity.name)}", entity, why)
 
 
-def _entity_line(begin: str, entity: Entity) -> Saying:
+def _entity_line(begin: str, entity: Entity, why: str) -> Saying:
     text, more = quoted(entity.summary), _attributes(entity.attributes)
     claim = _claims(entity.provenance)
     begin = f"{claim}: {begin}" if claim else begin
-    return Saying(f"{begin}: " if text or more else f"{begin}.", text, more)
+    why = f"{entity.kind} {entity.id!r}: {why}"
+    return Saying(f"{begin}: " if text or more else f"{begin}.", text, more, why=why)
 
 
 def relationship_line(known: Identity, neighbour: Neighbour) -> Saying:
@@ -171,10 +174,11 @@ def relationship_line(known: Identity, neighbour: Neighbour) -> Saying:
     claim = _claims(edge.provenance)
     more = _attributes(edge.attributes)
     begin = f"{claim}: " if claim else ""
-    return Saying(f"{begin}{source}: {kind} {target}{more}.")
+    why = f"relationship of {edge.source!r} and {edge.target!r}"
+    return Saying(f"{begin}{source}: {kind} {target}{more}.", why=why)
 
 
-def fact_line(fact: Fact, calendar: Calendar) -> Saying:
+def fact_line(fact: Fact, calendar: Calendar, why: str = "") -> Saying:
     """Return a fact; a player's claim is marked as that player's claim."""
     known = fact.provenance
     claimed = fact.standing is Standing.CLAIMED
@@ -187,7 +191,7 @@ def fact_line(fact: Fact, calendar: Calendar) -> Saying:
         supposed = known.basis is Basis.INFERRED and not known.confirmed
         before = "You suppose: " if supposed else "You know: "
         after = f" (since {date})" if date else ""
-    return Saying(before, quoted(fact.text), after, fact.id)
+    return Saying(before, quoted(fact.text), after, fact.id, f"fact {fact.id}: {why}")
 
 
 def summary_lines(
@@ -239,6 +243,8 @@ def summary_lines(
                 ),
                 most=most,
             ),
+            why=f"summary of evening {evenings[number].id!r}: "
+            + ("the last one, whole" if last and not number else "what fits the words"),
         )
         for number, chosen in sorted(kept.items())
     ]
@@ -259,10 +265,10 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in words_of(text) if word not in COMMON)
 
 
-def said_line(line: FoundLine, calendar: Calendar, npc: str) -> Saying:
+def said_line(line: FoundLine, calendar: Calendar, npc: str, why: str = "") -> Saying:
     """Return words that were said, with from when they are, as ``npc`` is told."""
     when = calendar.when(line.line.evening, line.at)
-    return _said(line, npc, f"{when}, ")
+    return _said(line, npc, f"{when}, ", why)
 
 
 def said_lines(
@@ -288,11 +294,12 @@ def _dated(lines: Sequence[FoundLine], calendar: Calendar, npc: str) -> list[Say
         new = evening not in told
         told.add(evening)
         when = f"{calendar.when(evening, line.at)}, " if new else ""
-        sayings.append(_said(line, npc, when))
+        why = "said last on an earlier evening that has no summary"
+        sayings.append(_said(line, npc, when, why))
     return sayings
 
 
-def _said(found: FoundLine, npc: str, when: str) -> Saying:
+def _said(found: FoundLine, npc: str, when: str, why: str) -> Saying:
     line = found.line
     # A player may bear the name of the NPC: neither is taken for the other.
     own = line.speaker == npc and not line.player
@@ -304,7 +311,9 @@ def _said(found: FoundLine, npc: str, when: str) -> Saying:
         to = f" to a player called {name(npc)}" if own else " to you"
     elif line.to:
         to = f" to {name(line.to)}"
-    return Saying(f"{when}{who} said{to}: ", quoted(line.corrected or line.text))
+    words = quoted(line.corrected or line.text)
+    why = f"line {found.n} of session {found.session!r}: {why}"
+    return Saying(f"{when}{who} said{to}: ", words, why=why)
 
 
 def _claims(known: Provenance, *, certain: bool = False) -> str:

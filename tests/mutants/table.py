@@ -17,6 +17,8 @@ SCENE: Final = "tests/npc/scene/test_scene_random.py"
 DUALITY: Final = "tests/builtin/test_duality.py"
 CROSSINGS: Final = "tests/aio/test_bridge_random.py"
 LIVENESS: Final = "tests/simulation/test_liveness.py"
+APPROVALS: Final = "tests/host/test_approvals.py"
+SHARING: Final = "tests/host/test_sharing.py"
 TRIALS: Final = "tests/simulation/test_trials.py"
 
 
@@ -325,6 +327,7 @@ MUTANTS: Final = (
         "changed=bool(held) and listing.key in held",
         "changed=False",
         Promise.RIGHTS,
+        APPROVALS,
     ),
     Mutant(
         "an answer for one NPC is kept for all",
@@ -390,6 +393,7 @@ MUTANTS: Final = (
         "return None if key is None else self._in_flight.get(key)",
         "return None",
         Promise.SHARED,
+        SHARING,
     ),
     Mutant(
         "what ran into its limit is not recorded",
