@@ -25,6 +25,9 @@ from .fields import (
 from .overrides import ToolOverride
 from .problems import ConfigError
 
+# Names that no public server has: machines of one's own network, and of containers.
+_OWN_NETWORKS: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
 
 class Transport(StrEnum):
     """The way to a server: its pipes, or HTTP."""
@@ -105,6 +108,15 @@ def is_private(url: str) -> bool:
     except ValueError:
         local = host == "localhost" or host.endswith(".localhost")
     return parts.scheme == "https" or local
+
+
+def is_near(url: str) -> bool:
+    """Return true if the address is on this machine, or in a network of one's own."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_OWN_NETWORKS)
 
 
 def without_secrets(url: str | None) -> str:

@@ -42,6 +42,7 @@ class AtEndpoint(ABC):
       line: the places at its server, which its models share.
       patient: see `Endpoint`.
       loads_within: seconds that loading the model may take; None if it is not loaded.
+      loads_ahead: see `Loading`.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -57,6 +58,7 @@ class AtEndpoint(ABC):
     line: RequestSlots = attrs.field(factory=RequestSlots, repr=False)
     patient: bool = True
     loads_within: float | None = None
+    loads_ahead: bool = True
     found: ModelFindings = attrs.field(factory=ModelFindings, init=False, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
@@ -93,7 +95,8 @@ class AtEndpoint(ABC):
         return self._endpoint.ask(asked, self._assembler(request))
 
     def keep_loaded(self, nursery: trio.Nursery, tell: Callable[[str], None]) -> None:
-        """Load the model now, and before a request that comes after a long pause.
+        """Load the model now, and before a request that comes after a long pause; if it
+        is not loaded ahead, when a turn has waited for it in vain.
 
         Args:
           nursery: runs the loading. It must outlive all rounds.
@@ -118,7 +121,12 @@ class AtEndpoint(ABC):
         loading = self.line.models.get(self.model)
         if loading is None:  # otherwise another link loads it
             loading = self.line.models[self.model] = Loading(
-                nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
+                nursery=nursery,
+                ask=ask,
+                label=self.label,
+                tell=tell,
+                within=within,
+                ahead=self.loads_ahead,
             )
         self._endpoint.load_by(loading)
         loading.begin()

@@ -105,10 +105,10 @@ class Endpoint:
         """Open one round: entering waits for the headers, leaving hangs up at once.
 
         If the request has to wait for a place, or is for a whole answer, entering does
-        not wait: the first event says why, and the next ones wait. Cancelling closes
-        the connection at any point. A refusal that teaches what the model accepts, or a
-        server that may take the request in a moment, is followed by another attempt
-        (`retries`).
+        not wait: the first event says why, and the next ones wait; nor if the model may
+        have to be loaded. Cancelling closes the connection at any point. A refusal that
+        teaches what the model accepts, or a server that may take the request in a
+        moment, is followed by another attempt (`retries`).
 
         Raises:
           LLMError: see `LLM.stream`.
@@ -117,7 +117,8 @@ class Endpoint:
             why = self.line.enter_nowait(self.loading)
             if not why:
                 self.give_back(stack, assembler)
-            if why or asked.is_whole:
+            loads = self.loading is not None and self.loading.unknown
+            if why or loads or asked.is_whole:
                 yield _InLine(self, stack, asked, assembler, why, queues=bool(why))
             else:
                 yield await self.answer(stack, asked, assembler)
@@ -321,6 +322,7 @@ class _InLine:
     _why: str
     _queues: bool = attrs.field(kw_only=True)
     _sent: bool = attrs.field(default=False, init=False)
+    _loads: Loading | None = attrs.field(default=None, init=False)
     _events: AnswerEvents | None = attrs.field(default=None, init=False)
 
     def __aiter__(self) -> _InLine:
@@ -338,7 +340,24 @@ class _InLine:
             else:
                 await trio.lowlevel.checkpoint_if_cancelled()
             self._sent = True
-            return Waiting(whole=self._asked.is_whole)
+            loading = self._endpoint.loading
+            self._loads = loading if loading is not None and loading.unknown else None
+            whole = self._loads is not None or self._asked.is_whole
+            return Waiting(whole=whole)
+        loads, self._loads = self._loads, None
+        if loads is None:
+            return await self._next()
+        await loads.wait()
+        try:
+            with loads.by_a_turn():
+                return await self._next()
+        except LLMError as error:
+            if not loads.missed(error):
+                raise
+        self._loads = loads
+        return Waiting("it is being loaded")
+
+    async def _next(self) -> LLMEvent:
         if self._events is None:
             self._events = await self._endpoint.answer(
                 self._stack, self._asked, self._assembler

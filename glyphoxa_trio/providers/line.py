@@ -6,12 +6,15 @@ next request waits here, in order.
 
 A local model is loaded first, by a request that belongs to no turn, so that the end of
 a turn does not cancel it. Some servers stop loading when the connection is closed.
+
+A server nearby that may be of that kind gets no request ahead. Its first one may take
+as long as a turn; if the turn leaves it unanswered, the model is loaded as above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import attrs
@@ -26,6 +29,7 @@ PLACES: Final = 64
 IDLE: Final = 240.0  # seconds after which a server may have unloaded a model
 PAUSE: Final = 2.0  # seconds between two attempts to load a model
 _WORTH_TELLING: Final = 0.5  # seconds; a shorter loading is not reported
+SILENT: Final = 2.0  # seconds; a shorter silence is that of a model that is loaded
 _LOADING: Final = 503  # the status of llama-server while it loads
 
 
@@ -43,6 +47,7 @@ class Loading:
       label: the model's name, for people.
       tell: called when the model is being loaded, and when it is loaded.
       within: seconds that this may take.
+      ahead: False loads it only after it has kept a turn waiting in vain.
     """
 
     nursery: trio.Nursery
@@ -50,6 +55,8 @@ class Loading:
     label: str
     tell: Callable[[str], None]
     within: float
+    ahead: bool = True
+    _missed: bool = attrs.field(default=False, init=False)
     _runs: bool = attrs.field(default=False, init=False)
     # True while it is worth waiting for.
     _loads: bool = attrs.field(default=False, init=False)
@@ -68,6 +75,43 @@ class Loading:
     def use(self) -> None:
         """Note that the model has just answered, so it is loaded."""
         self._used = trio.current_time()
+        self._missed = False
+
+    @property
+    def unknown(self) -> bool:
+        """True if a turn's own request may have to load the model."""
+        idle = trio.current_time() - self._used >= IDLE
+        return idle and not self.ahead and not self._loads
+
+    @contextmanager
+    def by_a_turn(self) -> Iterator[None]:
+        """Wait inside for the first event of a request while it is `unknown`.
+
+        A long silence is reported. If it is cancelled, the model is loaded on.
+        """
+        begun = trio.current_time()
+        silence = trio.CancelScope()
+        self._told = False
+        self.nursery.start_soon(self._tell_of_silence, silence)
+        try:
+            yield
+        except trio.Cancelled:
+            if trio.current_time() - begun >= SILENT:
+                self.missed()
+            raise
+        finally:
+            silence.cancel()
+
+    def missed(self, error: LLMError | None = None) -> bool:
+        """Load the model after a turn got no answer; return whether it is loading.
+
+        Args:
+          error: what the turn got instead; None if it got nothing.
+        """
+        if error is not None and error.status != _LOADING:
+            return False
+        self._missed = True
+        return self.begin()
 
     def begin(self) -> bool:
         """Start loading if the model may not be loaded.
@@ -75,7 +119,9 @@ class Loading:
         Returns whether it is being loaded.
         """
         now = trio.current_time()
-        if not self._runs and now - self._used >= IDLE and now >= self._next:
+        wanted = self.ahead or self._missed
+        idle = now - self._used >= IDLE and now >= self._next
+        if wanted and idle and not self._runs:
             self._runs = self._loads = True
             self.nursery.start_soon(self._load)
         return self._loads
@@ -88,7 +134,7 @@ class Loading:
     async def _load(self) -> None:
         """Load the model, within its time, and report that."""
         begun = trio.current_time()
-        self._told = False
+        self._told = self._told and not self.ahead
         loaded = False
         try:
             with trio.move_on_after(self.within) as limit:
@@ -141,11 +187,17 @@ class Loading:
         await trio.sleep(_WORTH_TELLING)
         self._tell_of_it()
 
-    def _tell_of_it(self) -> None:
+    async def _tell_of_silence(self, scope: trio.CancelScope) -> None:
+        """Report the silence after a while, until the scope is cancelled."""
+        with scope:
+            await trio.sleep(SILENT)
+            self._tell_of_it(f" has sent nothing for {SILENT:g} s: perhaps it")
+
+    def _tell_of_it(self, of: str = "") -> None:
         """Report the loading, once."""
         if not self._told:
             self._told = True
-            self._tell(f"{self.label} is being loaded …")
+            self._tell(f"{self.label}{of} is being loaded …")
 
     def _let_on(self) -> None:
         """Let the waiting requests go on."""
@@ -165,11 +217,11 @@ class RequestSlots:
 
     Args:
       places: how many requests it may work on at a time.
-      models: its models that are loaded on demand, by their names.
     """
 
     places: int = attrs.field(default=PLACES, validator=attrs.validators.ge(1))
-    models: dict[str, Loading] = attrs.field(factory=dict)
+    # its models that are loaded on demand, by their names
+    models: dict[str, Loading] = attrs.field(factory=dict, init=False)
     _taken: int = attrs.field(default=0, init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False

@@ -109,7 +109,8 @@ class Waiting:
 
     All places at the server are taken, or the model is being loaded; ``why`` says
     which. An empty ``why`` means that the request is sent now. ``whole`` means that it
-    is sent now and that nothing arrives before the whole answer is there.
+    is sent now and that nothing may arrive before the whole answer is there, or before
+    the model is loaded.
     """
 
     why: str = ""

@@ -23,6 +23,7 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.config.addresses import address_remedy
 from glyphoxa_trio.config.presets import TokensField
+from glyphoxa_trio.config.servers import is_near
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.chain import Chain, ModelCandidate, ModelStatistics
@@ -241,6 +242,7 @@ def link_of(
         advice=_advice(config),
         line=line,
         loads_within=_loads_within(config),
+        loads_ahead=_loads_ahead(config),
         patient=patient,
     )
 
@@ -268,6 +270,7 @@ def _anthropic(
         advice=_advice(config),
         line=line,
         loads_within=_loads_within(config),
+        loads_ahead=_loads_ahead(config),
         patient=patient,
     )
 
@@ -283,8 +286,12 @@ def _advice(config: ModelConfig) -> Advice:
 
 
 def _loads_within(config: ModelConfig) -> float | None:
-    warm = config.preset.local if config.warm is None else config.warm
-    return config.cold_start if warm else None
+    may_load = _loads_ahead(config) or (config.warm is None and is_near(config.address))
+    return config.cold_start if may_load else None
+
+
+def _loads_ahead(config: ModelConfig) -> bool:
+    return config.preset.local if config.warm is None else config.warm
 
 
 def _given(value: Given | None, preset: Given) -> Given:
