@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ import pytest
 import trio
 
 from ..newcomer.support import environment
-from .walking import TUTORIALS, missing, steps
+from .walking import TUTORIALS, differences, steps
 
 PAGES: Final = sorted(TUTORIALS.glob("*.md"))
 TIDY: Final = "trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT"
@@ -40,7 +41,7 @@ async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
         if step.kind == "file":
             (here / step.name).write_text(step.text + "\n")
         elif step.kind == "shown":
-            assert not (lost := missing(step.text, printed)), (lost, printed)
+            assert differences(step.text, printed) == [], printed
         else:
             script = "\n".join(
                 line
@@ -54,11 +55,19 @@ async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
                     env=env,
                     stdin=b"",
                     capture_stdout=True,
-                    capture_stderr=True,
+                    stderr=subprocess.STDOUT,  # in their order, as a reader sees them
                     check=False,
                 )
-            printed = (ran.stdout + ran.stderr).decode()
+            printed = ran.stdout.decode()
             assert ran.returncode == 0, (script, printed)
             assert "Traceback" not in printed, (script, printed)
             if moved := re.search(r"(?m)^cd (\S+)$", script):
                 here = here / moved[1]
+
+
+def test_what_is_shown_is_all_that_is_printed() -> None:
+    printed = "two herbs\n\ntook 1.2 s\nfirst\nsecond\nend of 12\n"
+    assert differences("two   herbs\ntook 7 ms\n…\nend of 3", printed) == []
+    assert differences("two …\ntook 7 ms\n…", printed) == []
+    assert differences("two herbs\ntook 7 ms\nsecond\n…", printed) == ["+ first"]
+    assert differences("…\nsecond\nend", printed) == ["- end", "+ end of 12"]

@@ -64,22 +64,28 @@ def _included(snippet: re.Match[str]) -> str:
     return _MARK.sub("", text).rstrip("\n")
 
 
-def missing(shown: str, printed: str) -> list[str]:
-    """Lines of ``shown`` that were not ``printed``, in their order.
+def differences(shown: str, printed: str) -> list[str]:
+    """Lines that are only shown (-) or only printed (+), in their order.
 
-    A number stands for any number, and … for anything.
+    A number stands for any number, ms for seconds, too, … within a line for anything,
+    and … alone for any lines.
     """
-    rest = [" ".join(line.split()) for line in printed.splitlines()]
-    lost: list[str] = []
+    rest = [" ".join(x.split()) for x in printed.splitlines() if x.strip()]
+    found: list[str] = []
+    left_out = False
     for line in filter(str.strip, shown.splitlines()):
+        if line.strip() == "…":
+            left_out = True
+            continue
         pattern = re.compile(_pattern(" ".join(line.split())))
-        for at, candidate in enumerate(rest):
-            if pattern.fullmatch(candidate):
-                rest = rest[at + 1 :]
-                break
-        else:
-            lost.append(line)
-    return lost
+        at = next((n for n, x in enumerate(rest) if pattern.fullmatch(x)), None)
+        if at is None:
+            found.append(f"- {line}")
+            continue
+        found.extend(f"+ {x}" for x in rest[:at] if not left_out)
+        rest, left_out = rest[at + 1 :], False
+    found.extend(f"+ {x}" for x in rest if not left_out)
+    return found
 
 
 def _pattern(line: str) -> str:
@@ -87,4 +93,4 @@ def _pattern(line: str) -> str:
         _NUMBER.sub(lambda _: r"\d+(?:\.\d+)?", re.escape(part).replace(r"\.", "."))
         for part in line.split("…")
     ]
-    return ".*".join(parts)
+    return re.sub(r"\\ ms\b", r"\\ m?s", ".*".join(parts))

@@ -11,6 +11,7 @@ GROWS = {"marsh": ["willow bark", "sundew"], "forest": ["valerian", "sorrel"]}
     estimated_duration_ms=5,  # what a call usually takes: it decides the tier
     max_duration_ms=200,  # the limit of one call
     read_only=True,  # it may be measured before the first turn
+    examples=({"place": "the marsh"},),  # with these arguments
     speech_template="In the {place} grow {herbs}.",
 )
 async def find_herbs(
