@@ -187,6 +187,53 @@ def review_facts(
             "--secret", metavar="ID", help="It is true, and no NPC may know it yet."
         ),
     ] = None,
+    player: Annotated[
+        str | None,
+        typer.Option(
+            "--player",
+            help="Only what this player claims: the id or the name.",
+            show_default=False,
+        ),
+    ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            "--about",
+            metavar="ENTITY",
+            help="Only what is about this entity, or names it.",
+            show_default=False,
+        ),
+    ] = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than",
+            metavar="DAYS",
+            min=0,
+            help="Only what is known for more than so many days.",
+            show_default=False,
+        ),
+    ] = None,
+    below: Annotated[
+        float | None,
+        typer.Option(
+            "--below",
+            metavar="CONFIDENCE",
+            min=0,
+            max=1,
+            help="Only what was extracted with less confidence, from 0 to 1.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--all",
+            metavar="VERDICT",
+            help="Decide about all that are left: accept, reject or secret.",
+            show_default=False,
+        ),
+    ] = None,
     campaign: Campaign = None,
     tenant: Tenant = None,
     json: Annotated[
@@ -202,13 +249,27 @@ def review_facts(
     """List the facts that wait for the game master; on a terminal, decide about each.
 
     Facts wait that were extracted with too little confidence, and what players claim.
-    For scripts: --accept 12 --reject 13 --secret 14. Exit status: 0 done, 2 there is no
-    such fact, and nothing was decided.
+    For scripts: --accept 12 --reject 13 --secret 14. Many at once: --all reject
+    --player Aria --older-than 30. A decision can be changed, by the number of the fact.
+    Exit status: 0 done, 2 there is no such fact or entity, and nothing was decided.
     """
-    from glyphoxa_trio.control.fact_review import FactVerdict
+    import time
+
+    from glyphoxa_trio.control.fact_review import FactFilter, FactVerdict
 
     from .memory_review import review as run
 
+    try:
+        for_all = None if every is None else FactVerdict(every)
+    except ValueError:
+        known = ", ".join(FactVerdict)
+        raise typer.BadParameter(f"one of {known}", param_hint="--all") from None
+    named = [*(accept or ()), *(reject or ()), *(secret or ())]
+    if named and (every, player, about, older_than, below) != (None,) * 5:
+        raise typer.BadParameter(
+            "a decision about facts by their numbers goes without --all, --player,"
+            " --about, --older-than and --below"
+        )
     raise typer.Exit(
         run(
             where,
@@ -219,6 +280,13 @@ def review_facts(
                 FactVerdict.REJECT: reject or [],
                 FactVerdict.SECRET: secret or [],
             },
+            only=FactFilter(
+                player=player,
+                about=about,
+                before=None if older_than is None else time.time() - older_than * 86400,
+                below=below,
+            ),
+            every=for_all,
             as_json=json,
         )
     )

@@ -8,14 +8,15 @@ from typing import Final
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.control.fact_review import (
+    FactFilter,
     FactVerdict,
     decide,
     known_to,
     source_of,
-    waits,
 )
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.claims import waits
+from glyphoxa_trio.memory.contract import Memory, Named
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.importing.archiving import all_facts
 from glyphoxa_trio.memory.knowledge import Fact
@@ -54,9 +55,14 @@ def review(
     campaign: str | None,
     tenant: str | None,
     verdicts: Mapping[FactVerdict, Sequence[int]],
+    only: FactFilter,
+    every: FactVerdict | None,
     as_json: bool,
 ) -> int:
-    """List the facts that wait, or decide about some; on a terminal ask about each."""
+    """List the facts that wait, or decide about some; on a terminal ask about each.
+
+    ``only`` restricts them; ``every`` is the decision about all that are left.
+    """
 
     async def main(memory: Memory, config: Config) -> int:
         waiting = {
@@ -64,7 +70,7 @@ def review(
             for key in await campaigns_of(memory, campaign, tenant)
             for fact in await all_facts(memory, key)
         }
-        queue = [x for x in waiting.values() if waits(x[1])]
+        queue = await _queue(memory, waiting.values(), only)
         named = [id_ for ids in verdicts.values() for id_ in ids]
         if named:
             if twice := sorted({x for x in named if named.count(x) > 1}):
@@ -76,6 +82,11 @@ def review(
                 for id_ in ids:
                     await decide(memory, *waiting[id_], verdict)
             _say_done({k.value: list(v) for k, v in verdicts.items()}, as_json)
+            return 0
+        if every is not None:
+            for key, fact in queue:
+                await decide(memory, key, fact, every)
+            _say_done({every.value: [fact.id for _, fact in queue]}, as_json)
             return 0
         if as_json:
             say_json({"facts": [_as_json(*x) for x in queue]})
@@ -100,6 +111,29 @@ def review(
         return 0
 
     return with_memory(where, main)
+
+
+async def _queue(
+    memory: Memory, facts: Iterable[tuple[CampaignKey, Fact]], only: FactFilter
+) -> list[tuple[CampaignKey, Fact]]:
+    """Return the facts that wait, as far as they are chosen.
+
+    Raises:
+      UnknownItem: no campaign has the entity that they are to be about.
+    """
+    by_campaign: dict[CampaignKey, list[Fact]] = {}
+    for key, fact in facts:
+        by_campaign.setdefault(key, []).append(fact)
+    queue: list[tuple[CampaignKey, Fact]] = []
+    every: list[Named] = []
+    for key, known in by_campaign.items():
+        names = await memory.graph.names(key)
+        every += names
+        chosen = only.chosen([x for x in known if waits(x)], names)
+        queue += [(key, fact) for fact in chosen]
+    if only.about is not None and not any(only.means(x) for x in every):
+        raise unknown("entity", only.about, [x.name for x in every])
+    return queue
 
 
 async def _ask(memory: Memory, queue: Iterable[tuple[CampaignKey, Fact]]) -> int:

@@ -10,8 +10,9 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.control.fact_review import known_to, source_of, waits
+from glyphoxa_trio.control.fact_review import known_to, source_of
 from glyphoxa_trio.extras import ExtraMissing
+from glyphoxa_trio.memory.claims import waits
 from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.importing.archiving import ALL, all_facts
 from glyphoxa_trio.memory.knowledge import Entity, Fact, Standing

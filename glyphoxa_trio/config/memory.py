@@ -76,6 +76,9 @@ class MemoryConfig:
     the command keeps a file in its state folder, and a program that embeds the runtime
     keeps nothing. ``name`` names that file. ``campaign`` is that of sessions that name
     none. Extracted facts with a confidence of ``accept_above`` need no confirmation.
+    Lines are removed after ``keep_days``, unset never. Claims that nobody decided about
+    are removed after ``claim_days``, null never, if nothing later is about an entity of
+    theirs.
     """
 
     store: str | None = attrs.field(
@@ -86,6 +89,9 @@ class MemoryConfig:
     durability: Durability = attrs.field(default=Durability.NORMAL, metadata=NEXT_START)
     keep_days: int | None = attrs.field(
         default=None, validator=if_given(above_zero), metadata=NEXT_START
+    )
+    claim_days: int | None = attrs.field(
+        default=60, validator=if_given(above_zero), metadata=NEXT_START
     )
     recall: RecallConfig = attrs.field(factory=RecallConfig, metadata=LIVE)
     afterwards: bool = attrs.field(default=True, metadata=NEXT_START)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import attrs
 
-from glyphoxa_trio.memory.contract import Memory
+from glyphoxa_trio.memory.contract import Memory, Named
 from glyphoxa_trio.memory.knowledge import Basis, Fact, Standing
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach
+from glyphoxa_trio.memory.words import words_of
 
 
 class FactVerdict(StrEnum):
@@ -32,10 +34,60 @@ def known_to(reach: Reach) -> str:
     return f"{who}{about}{' (secret)' if reach.secret else ''}"
 
 
-def waits(fact: Fact) -> bool:
-    """Return True if a fact waits for the game master's word."""
-    claimed = fact.standing is Standing.CLAIMED and not fact.provenance.confirmed
-    return fact.standing is Standing.QUEUED or claimed
+@attrs.frozen(kw_only=True)
+class FactFilter:
+    """The facts that a decision is about: all that meet each condition.
+
+    Args:
+      player: the id or the name, in any case of letters, of the player who claims it.
+      about: the id, the name or an alias of an entity that it is about, or names.
+      before: it became known before this Unix time.
+      below: its confidence is less.
+    """
+
+    player: str | None = None
+    about: str | None = None
+    before: float | None = None
+    below: float | None = None
+
+    def chosen(self, facts: Sequence[Fact], names: Sequence[Named]) -> list[Fact]:
+        """Return the facts of a campaign that meet the conditions.
+
+        Args:
+          names: the names of the campaign's entities.
+        """
+        entities = {x.entity for x in names if self.means(x)}
+        words = [set(words_of(x.name)) for x in names if x.entity in entities]
+        return [
+            fact
+            for fact in facts
+            if self._by_player(fact)
+            and (
+                self.about is None
+                or not entities.isdisjoint(fact.about)
+                or any(x <= set(words_of(fact.text)) for x in words if x)
+            )
+            and (self.before is None or fact.provenance.at < self.before)
+            and (self.below is None or fact.provenance.confidence < self.below)
+        ]
+
+    def means(self, named: Named) -> bool:
+        """Return True if that is a name, or the id, of the entity of ``about``."""
+        about = _folded(self.about or "")
+        return about in (_folded(named.name), named.entity)
+
+    def _by_player(self, fact: Fact) -> bool:
+        if self.player is None:
+            return True
+        known = fact.provenance
+        named = known.basis is Basis.CLAIMED and known.by
+        return known.player == self.player or _folded(named or "") == _folded(
+            self.player
+        )
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.casefold().split())
 
 
 def source_of(fact: Fact) -> str:

@@ -1,4 +1,4 @@
-"""Rules of what becomes of a statement: does it count as known? Pure.
+"""Rules of what becomes of a statement: does it count as known, and how long? Pure.
 
 A statement is an extracted fact, or one that an NPC was told to remember. How sure a
 model is of it says that it was said, not that it is true. So what rests on the word of
@@ -8,7 +8,8 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from .knowledge import Basis, Fact, Provenance, Standing
 from .visibility import Reach
@@ -36,6 +37,32 @@ def standing_of(basis: Basis, confidence: float, *, accept_above: float) -> Stan
     if basis is Basis.CLAIMED:
         return Standing.CLAIMED
     return Standing.ACCEPTED if confidence >= accept_above else Standing.QUEUED
+
+
+def waits(fact: Fact) -> bool:
+    """Return True if a fact waits for the game master's word."""
+    claimed = fact.standing is Standing.CLAIMED and not fact.provenance.confirmed
+    return fact.standing is Standing.QUEUED or claimed
+
+
+def expired(facts: Iterable[Fact], before: float) -> list[Fact]:
+    """Return the facts of a campaign that wait in vain: nothing came of them.
+
+    They became known before that time, nobody has decided about them, and nothing that
+    became known later is about an entity of theirs.
+    """
+    facts = list(facts)
+    latest: dict[str, float] = defaultdict(float)
+    for fact in facts:
+        for entity in fact.about:
+            latest[entity] = max(latest[entity], fact.provenance.at)
+    return [
+        fact
+        for fact in facts
+        if waits(fact)
+        and 0 < fact.provenance.at < before
+        and all(latest[entity] <= fact.provenance.at for entity in fact.about)
+    ]
 
 
 def remembered_fact(

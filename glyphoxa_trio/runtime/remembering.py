@@ -19,12 +19,14 @@ import trio
 
 from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.config.memory import OFF, Durability
+from glyphoxa_trio.config.memory import OFF, Durability, MemoryConfig
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.claims import expired
 from glyphoxa_trio.memory.contract import Forgotten, Memory
 from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.knowledge import Standing
 from glyphoxa_trio.memory.opening import POSTGRES, open_memory
-from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
+from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.npc import Costs, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gathered, HotContext, Moment
 from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
@@ -42,6 +44,7 @@ from .assembly import memory_tools
 from .forgotten_elsewhere import ForgottenElsewhere
 from .turn_keeper import TurnKeeper, open_keeper
 
+_ALL: Final = 1_000_000  # facts: more than a campaign has
 _DAY: Final = 86_400.0
 _IDLE: Final = 0.5  # seconds between two looks whether a turn runs
 
@@ -151,8 +154,7 @@ class RuntimeMemory:
         context.add(provide)
         config = self._config().memory
         nursery.start_soon(self._warm_up)
-        if config.keep_days is not None:
-            nursery.start_soon(self._prune, config.keep_days, warn)
+        nursery.start_soon(self._prune, config, warn)
         if self.embedding is not None:
             self.embedding.yields_to(lambda: not busy())
             nursery.start_soon(self.embedding.run)
@@ -187,14 +189,27 @@ class RuntimeMemory:
         for npc in self._config().npcs[:1]:
             self.context.prefetch(Moment(npc=npc.name, turn=0, speaker="", text="Hm?"))
 
-    async def _prune(self, days: int, warn: Callable[[str], None]) -> None:
-        """Remove what is older than so many days, now and once a day."""
+    async def _prune(self, config: MemoryConfig, warn: Callable[[str], None]) -> None:
+        """Remove what is too old, now and once a day."""
         while True:
             try:
-                await self.memory.forget_before(time.time() - days * _DAY)
+                if (days := config.keep_days) is not None:
+                    await self.memory.forget_before(time.time() - days * _DAY)
+                if (days := config.claim_days) is not None:
+                    await self._expire(time.time() - days * _DAY)
             except GlyphoxaError as error:
-                warn(f"memory: old lines were not removed: {error}")
+                warn(f"memory: what is too old was not removed: {error}")
             await trio.sleep(_DAY)
+
+    async def _expire(self, before: float) -> None:
+        """Remove the claims of before that time of which nothing came."""
+        graph, every = self.memory.graph, tuple(Standing)
+        for campaign in await self.memory.campaigns():
+            found = await graph.facts(
+                campaign, GAME_MASTER, standings=every, limit=_ALL
+            )
+            for fact in expired((x.fact for x in found), before):
+                await graph.remove(campaign, fact=fact.id)
 
     def _viewer(self, npc: str) -> Viewer:
         """Return the viewer that an NPC is; without a name, the game master."""

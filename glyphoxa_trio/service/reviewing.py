@@ -17,8 +17,8 @@ from glyphoxa_trio.control.fact_review import (
     decide,
     known_to,
     source_of,
-    waits,
 )
+from glyphoxa_trio.memory.claims import waits
 from glyphoxa_trio.memory.contract import Memory
 from glyphoxa_trio.memory.importing.archiving import all_facts
 from glyphoxa_trio.memory.knowledge import MOST_TEXT, Entity, Fact, Standing

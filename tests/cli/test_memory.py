@@ -157,6 +157,64 @@ def test_review_lists_and_decides(filled: Path) -> None:
     assert (wrong.returncode, "did you mean Smaug?" in wrong.stderr) == (2, True)
 
 
+async def claim_more(place: str) -> None:
+    """What two players say of the tower, some of it long ago."""
+    async with open_memory(place) as memory:
+        await memory.graph.put(
+            KEY,
+            entities=[
+                Entity(id="tower", kind=EntityKind.LOCATION, name="Black Tower")
+            ],
+            facts=[
+                Fact(
+                    text=text,
+                    about=about,
+                    standing=Standing.CLAIMED,
+                    provenance=Provenance(
+                        basis=Basis.CLAIMED, player=player, by=by,
+                        at=at, confidence=sure,
+                    ),
+                )
+                for text, about, player, by, at, sure in (
+                    ("It burnt.", ("tower",), "p2", "Éva", 1_000.0, 0.9),
+                    ("The black tower is hers.", (), "p2", "Éva", 4e9, 0.3),
+                    ("Éva is tall.", (), "p2", "Éva", 1_000.0, 0.3),
+                )
+            ],
+        )  # fmt: skip
+
+
+def test_review_decides_about_many(filled: Path) -> None:
+    trio.run(claim_more, str(filled.parent / "kept.db"))
+
+    def waiting(*words: str) -> set[str]:
+        return {x["text"] for x in said("memory", "review", filled, *words)["facts"]}
+
+    tower = {"It burnt.", "The black tower is hers."}
+    hers = {*tower, "Éva is tall."}
+    assert waiting("--player", "éva") == waiting("--player", "p2") == hers
+    assert waiting("--about", "black tower") == waiting("--about", "tower") == tower
+    assert waiting("--player", "Éva", "--older-than", "30") == hers - {
+        "The black tower is hers."
+    }
+    assert waiting("--player", "Éva", "--below", "0.5") == hers - {"It burnt."}
+    assert waiting("--player", "Nobody") == set()
+
+    wrong = run("memory", "review", filled, "--about", "Blak Tower", "--all", "reject")
+    assert (wrong.returncode, "did you mean Black Tower?" in wrong.stderr) == (2, True)
+    wrong = run("memory", "review", filled, "--all", "burn")
+    assert (wrong.returncode, "accept, reject, secret" in wrong.stderr) == (2, True)
+    wrong = run("memory", "review", filled, "--accept", "1", "--player", "Éva")
+    assert wrong.returncode == 2
+    assert waiting() == {*hers, "The dragon sleeps.", "Ann is a queen."}
+
+    done = run("memory", "review", filled, "--about", "tower", "--all", "reject")
+    assert "2 rejected" in done.stdout
+    assert waiting() == {"Éva is tall.", "The dragon sleeps.", "Ann is a queen."}
+    assert "3 accepted" in run("memory", "review", filled, "--all", "accept").stdout
+    assert waiting() == set()
+
+
 @pytest.mark.border
 def test_review_asks_on_a_terminal(filled: Path) -> None:
     with terminal("memory", "review", filled) as screen:

@@ -109,7 +109,7 @@ async def test_a_login_at_one_gateway_counts_at_another(
     headers = {"Origin": "https://npcs.example.org", "Host": "npcs.example.org"}
     named = {"token_file": tokens, "allow_hosts": ["npcs.example.org"]}
     async with gateway(bus, **named) as one, gateway(bus, **named) as two:
-        async with httpx2.AsyncClient(headers=headers) as http:
+        async with httpx2.AsyncClient(timeout=60, headers=headers) as http:
             said = await http.post(f"{one.url}/api/login", json={"token": token})
             assert said.status_code == 200, said.text
             cookie = said.headers["set-cookie"].partition(";")[0]
@@ -124,13 +124,16 @@ async def test_a_login_at_one_gateway_counts_at_another(
     other.mkdir()
     file = token_file(other)
     file.write_text(file.read_text().replace(token, f"{token}-of-another"))
-    async with gateway(bus, token_file=file) as another, httpx2.AsyncClient() as http:
+    async with (
+        gateway(bus, token_file=file) as another,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
         me = await http.get(f"{another.url}/api/me", headers={"Cookie": cookie})
         assert me.json()["logged_in"] is False
 
 
 async def test_over_http_it_is_the_same(bus: RealServer, database: str) -> None:
-    async with gateway(bus) as service, httpx2.AsyncClient() as http:
+    async with gateway(bus) as service, httpx2.AsyncClient(timeout=60) as http:
         path = f"{service.url}/api/sessions/table/npcs/Bo/say"
         async with worker(bus, database) as one:
             await _known(bus, one.name)

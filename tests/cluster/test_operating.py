@@ -132,7 +132,7 @@ async def test_the_last_turns_of_all_workers_are_one_list(
         await hail(bus, "a")
         await hail(bus, "secret", tenant="studio")
         await one.drained()
-        async with worker(bus, database) as two, httpx2.AsyncClient() as http:
+        async with worker(bus, database) as two, httpx2.AsyncClient(timeout=60) as http:
 
             async def get(path: str, status: int = 200) -> Any:
                 answer = await http.get(f"{service.url}{path}", timeout=20)
@@ -172,7 +172,7 @@ async def test_tools_and_servers_are_those_of_a_worker(
 ) -> None:
     async with worker(bus, database) as one, gateway(bus) as service:
         await heard(bus, one)
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
 
             async def get(path: str) -> Any:
                 answer = await http.get(f"{service.url}{path}", timeout=20)
@@ -223,7 +223,7 @@ async def test_what_cannot_be_done_here_says_where(
 ) -> None:
     tokens = token_file(tmp_path)
     async with worker(bus, database), gateway(bus, token_file=tokens) as service:
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
 
             async def error(method: str, path: str, role: ClientRole) -> str:
                 answer = await http.request(
@@ -271,7 +271,7 @@ async def test_a_gateway_that_may_give_no_orders_says_so(
             open_nats(address("operator")) as orders,
             connect(orders) as near,
             open_gateway(near, service_options(http="127.0.0.1:0")) as another,
-            httpx2.AsyncClient() as http,
+            httpx2.AsyncClient(timeout=60) as http,
         ):
             found = await http.get(f"{service.url}/api/turns", timeout=20)
             assert (found.status_code, found.json()["code"]) == (503, "busy")

@@ -65,7 +65,7 @@ class Scrape:
 
 
 async def scraped(url: str) -> Scrape:
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         answer = await http.get(f"{url}/metrics")
         assert answer.status_code == 200, answer.text
         return Scrape(answer.text)
@@ -193,7 +193,7 @@ async def _what_is_shed(bus: RealServer, database: str) -> None:
 async def test_a_worker_is_ready_until_it_drains_or_has_no_bus(database: str) -> None:
     with a_server() as own, trio.fail_after(60):
         async with watched_worker(own, database) as (one, url):
-            async with httpx2.AsyncClient() as http:
+            async with httpx2.AsyncClient(timeout=60) as http:
 
                 async def becomes(status: int, what: str) -> None:
                     found: dict[str, str] = {}
@@ -247,7 +247,7 @@ def test_the_command_serves_them_and_the_status_has_them(tmp_path: Path) -> None
             assert line.startswith("glyphoxa: health and metrics at http://127.0.0.1:")
             done = run("cluster", "say", "t", "Bo", "hail", "--nats", bus.url)
             assert done.returncode == 0, done.stderr
-            now = Scrape(httpx2.get(f"{line.split()[-1]}/metrics").text)
+            now = Scrape(httpx2.get(f"{line.split()[-1]}/metrics", timeout=60).text)
             assert now("claims_total", result="free") == 1
             shown = run("cluster", "status", "--nats", bus.url, "--json")
             (row,) = json.loads(shown.stdout)["workers"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from glyphoxa_trio.memory.claims import remembered_fact, standing_of
+from glyphoxa_trio.memory.claims import expired, remembered_fact, standing_of
 from glyphoxa_trio.memory.errors import KnowledgeRefused
-from glyphoxa_trio.memory.knowledge import Basis, Standing
+from glyphoxa_trio.memory.knowledge import Basis, Fact, Provenance, Standing
 from glyphoxa_trio.memory.visibility import Reach
 
 ACCEPT = 0.8
@@ -49,3 +52,38 @@ def test_what_an_npc_remembers_in_a_players_turn_is_that_players_claim() -> None
 def test_a_statement_that_cannot_be_kept_is_refused() -> None:
     with pytest.raises(KnowledgeRefused, match=r"text: it is empty"):
         remembered_fact("  ", npc="Bartok", at=1.0)
+
+
+FACTS = st.lists(
+    st.builds(
+        Fact,
+        text=st.just("So it is."),
+        about=st.lists(st.sampled_from("ab"), unique=True, max_size=2).map(tuple),
+        standing=st.sampled_from(Standing),
+        provenance=st.builds(
+            Provenance,
+            basis=st.just(Basis.CLAIMED),
+            at=st.integers(0, 6).map(float),
+            confirmed=st.booleans(),
+        ),
+    ),
+    max_size=8,
+).map(lambda facts: [attrs.evolve(x, id=n) for n, x in enumerate(facts, 1)])
+
+
+@given(FACTS)
+def test_a_claim_is_dropped_if_nobody_decided_and_nothing_came_of_it(
+    facts: list[Fact],
+) -> None:
+    gone = {x.id for x in expired(facts, 4.0)}
+
+    for fact in facts:
+        later = any(
+            x.provenance.at > fact.provenance.at and {*x.about} & {*fact.about}
+            for x in facts
+        )
+        undecided = fact.standing is Standing.QUEUED or (
+            fact.standing is Standing.CLAIMED and not fact.provenance.confirmed
+        )
+        old = fact.provenance.at in (1.0, 2.0, 3.0)  # 0 is not known
+        assert (fact.id in gone) == (undecided and old and not later)

@@ -91,7 +91,7 @@ async def test_a_running_table_can_be_scraped_in_both_formats() -> None:
             await say(runtime, "roll 1d4")
             assert metrics.url is not None
             assert metrics.url.startswith("http://127.0.0.1:")
-            async with httpx2.AsyncClient(trust_env=False) as client:
+            async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
                 plain = await client.get(metrics.url)
                 accept = "application/openmetrics-text; version=1.0.0, text/plain;q=0.5"
                 modern = await client.get(metrics.url, headers={"Accept": accept})
@@ -124,7 +124,10 @@ async def test_somebody_elses_registry_is_served_as_it_is() -> None:
 
 
 async def test_a_head_has_everything_but_the_body() -> None:
-    async with served() as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        served() as url,
+        httpx2.AsyncClient(timeout=60, trust_env=False) as client,
+    ):
         head, whole = await client.head(url), await client.get(url)
     assert head.status_code == 200
     assert head.content == b""
@@ -133,7 +136,10 @@ async def test_a_head_has_everything_but_the_body() -> None:
 
 
 async def test_an_accept_that_makes_no_sense_gets_the_plain_text() -> None:
-    async with served() as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        served() as url,
+        httpx2.AsyncClient(timeout=60, trust_env=False) as client,
+    ):
         for accept in (*NO_VERSIONS, b";;;", b"image/png", b"\xff"):
             answer = await client.get(url, headers={b"Accept": accept})
             assert answer.status_code == 200, accept
@@ -221,7 +227,10 @@ async def test_a_bad_request_gets_a_clear_answer(request_: bytes, status: int) -
 
 
 async def test_a_method_that_is_not_allowed_is_told_which_ones_are() -> None:
-    async with served() as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        served() as url,
+        httpx2.AsyncClient(timeout=60, trust_env=False) as client,
+    ):
         assert (await client.delete(url)).headers["allow"] == "GET, HEAD"
 
 
@@ -305,7 +314,7 @@ async def test_a_client_that_does_not_read_is_left(
     async with served(registry) as url, await connected(url) as stream:
         await stream.send_all(GET + b"\r\n")
         await wait_all_tasks_blocked(0.01)
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
             status = 503  # until it is left, nobody else has a place
             while status != 200:
                 await trio.sleep(0.05)

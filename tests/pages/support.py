@@ -105,7 +105,9 @@ def log_in(page: Page, table: Table) -> None:
 
 def tools(table: Table) -> str:
     """All that the service says of why Bo's tools are hidden."""
-    found = httpx2.get(f"{table.url}/api/tools?npc=Bo", trust_env=False).json()
+    found = httpx2.get(
+        f"{table.url}/api/tools?npc=Bo", trust_env=False, timeout=60
+    ).json()
     return " ".join(x["hidden"] or "" for x in found["tools"])
 
 

@@ -52,7 +52,7 @@ def rows(page: Page) -> list[str]:
 
 
 def servers(table: Table) -> dict[str, dict[str, Any]]:
-    answer = httpx2.get(f"{table.url}/mcp/status", trust_env=False).json()
+    answer = httpx2.get(f"{table.url}/mcp/status", trust_env=False, timeout=60).json()
     return {row["name"]: row for row in answer["servers"]}
 
 

@@ -87,7 +87,7 @@ async def rolled(llm: LlmConfig) -> Heard:
 
 
 async def journal(origin: str) -> list[dict[str, Any]]:
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
         headers = {"authorization": f"Bearer {KEY}"}
         said = await client.get(f"{origin}/__aimock/journal", headers=headers)
     entries: list[dict[str, Any]] = said.json()

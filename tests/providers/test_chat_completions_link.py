@@ -193,7 +193,9 @@ async def test_429_says_how_long_to_wait() -> None:
 
 async def test_redirects_are_not_followed_not_even_by_a_client_that_would() -> None:
     async with open_model_server([SayText("elsewhere")]) as other:
-        async with httpx2.AsyncClient(follow_redirects=True, trust_env=False) as eager:
+        async with httpx2.AsyncClient(
+            timeout=60, follow_redirects=True, trust_env=False
+        ) as eager:
             there = f"{other.base_url}/chat/completions"
             away = Fail(307, "", headers={"location": there})
             error = await failure_of([away], client=eager)
@@ -434,7 +436,7 @@ async def test_nothing_else_is_tried_again(script: Script, kind: ErrorKind) -> N
 async def test_a_client_that_was_lent_is_not_closed() -> None:
     with trio.fail_after(10):
         async with open_model_server([SayText("yes")]) as server:
-            async with httpx2.AsyncClient(trust_env=False) as client:
+            async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
                 model = model_at(server.base_url, client=client)
                 assert said(await read(model)) == "yes"
                 await model.aclose()
@@ -483,7 +485,7 @@ async def test_an_error_of_the_block_leaves_the_server_as_it_is() -> None:
 async def test_other_paths_and_other_ways_are_refused_by_the_server() -> None:
     with trio.fail_after(10):
         async with open_model_server([SayText("yes")]) as server:
-            async with httpx2.AsyncClient(trust_env=False) as client:
+            async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
                 assert (
                     await client.get(f"{server.base_url}/models")
                 ).status_code == 404

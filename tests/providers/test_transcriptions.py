@@ -304,7 +304,9 @@ async def test_the_server_takes_nothing_that_the_vendor_would_not(
     )
     headers = {"authorization": f"Bearer {KEY}"}
     async with asked(["Yes."]) as (server, _):
-        async with httpx2.AsyncClient(trust_env=False, headers=headers) as client:
+        async with httpx2.AsyncClient(
+            timeout=60, trust_env=False, headers=headers
+        ) as client:
             url = f"{server.base_url}/audio/transcriptions"
             answer = await client.post(url, data=fields, files=files)
             assert answer.status_code == status

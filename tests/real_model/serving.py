@@ -63,7 +63,7 @@ class ModelServer:
                 stderr=log,
                 env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")},
             )
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=60) as client:
             while trio.current_time() - begun < _START:
                 if self._process.poll() is not None:
                     break

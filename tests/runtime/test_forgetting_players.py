@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import load_text
-from glyphoxa_trio.control.fact_review import waits
+from glyphoxa_trio.memory.claims import waits
 from glyphoxa_trio.memory.contract import Forgotten, Memory
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.forgotten import ForgottenPlayer

@@ -520,6 +520,7 @@ def npcs(seen: Seen) -> Any:
             session.runner.tiers.ceiling(session.settings),
             session.settings.grant,
             npc.fallback,
+            npc.prompts,
             voice_of(npc.voice),
             npc.voice.extra,
             (live := session.runner.engine.live) and (live.voice, live.language),

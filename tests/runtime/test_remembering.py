@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,13 @@ import attrs
 import pytest
 
 import trio
+from trio.testing import MockClock
 
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import LlmConfig, Provider
 from glyphoxa_trio.config.memory import MemoryConfig, RecallConfig
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.knowledge import Basis, Fact, Provenance, Standing
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.npc import TurnEnd
 from glyphoxa_trio.testing.model_server import (
@@ -24,7 +27,10 @@ from glyphoxa_trio.testing.model_server import (
     open_model_server,
 )
 
+from ..npc.support import ScriptedLLM
 from .test_models import config
+from .test_snapshots import play
+from .test_turn_keeper import run
 
 SUMMARY = json.dumps({"summary": "Aria greeted Bo.", "facts": []})
 QUIET = MemoryConfig(recall=RecallConfig(total=0))
@@ -73,3 +79,26 @@ async def test_a_summary_gives_its_place_to_a_turn_and_is_made_again(
                     )
                     found = [x.summary for x in evenings]
                 assert found == ["Aria greeted Bo."]
+
+
+async def test_claims_that_nobody_decided_about_are_removed_in_the_end(
+    autojump_clock: MockClock,
+) -> None:
+    store, key = InMemory(), CampaignKey("one")
+    old = time.time() - 61 * 86_400
+    for text, standing, at in (
+        ("Ann is a queen.", Standing.CLAIMED, old),
+        ("Ann is tall.", Standing.CLAIMED, old + 2 * 86_400),
+        ("The mill burnt.", Standing.ACCEPTED, old),
+    ):
+        known = Provenance(basis=Basis.CLAIMED, player="p1", by="Ann", at=at)
+        fact = Fact(text=text, standing=standing, provenance=known)
+        await store.graph.put(key, facts=[fact])
+
+    async def kept() -> set[str]:
+        found = await store.graph.facts(key, GAME_MASTER)
+        return {x.fact.text for x in found}
+
+    async with run(store, ScriptedLLM(play)):
+        await trio.sleep(1)
+        assert await kept() == {"Ann is tall.", "The mill burnt."}

@@ -157,7 +157,7 @@ async def test_the_flow_of_the_seed_goes_in_every_version(version: str) -> None:
 async def test_clients_of_every_version_share_a_server_over_http() -> None:
     # F7, F8, F9, F12, F14
     async def one(url: str, version: str) -> None:
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             await flow(Posts(http, url), version, AGREED[version])
 
     with trio.fail_after(PATIENCE):

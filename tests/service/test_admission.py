@@ -170,7 +170,7 @@ async def browser(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
     """A client with cookies, which names its origin as browsers do."""
     headers = {"Origin": served.url}
     async with httpx2.AsyncClient(
-        base_url=served.url, headers=headers, trust_env=False
+        timeout=60, base_url=served.url, headers=headers, trust_env=False
     ) as http:
         yield http
 
@@ -206,7 +206,9 @@ async def test_a_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(
             answer = await page.post("/api/reload", json={}, headers=elsewhere)
             assert answer.status_code == 403, origin
         value = page.cookies[COOKIE]
-        async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as plain:
+        async with httpx2.AsyncClient(
+            timeout=60, base_url=served.url, trust_env=False
+        ) as plain:
             sent = {"Cookie": f"{COOKIE}={value}"}
             answer = await plain.post("/api/reload", json={}, headers=sent)
             assert answer.status_code == 403  # it names no origin
@@ -225,7 +227,9 @@ async def test_a_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(
                 assert (await client.until("welcome"))["role"] == role
         await page.post("/api/logout", json={})
         assert (await page.get("/api/me")).json()["role"] == "anybody"
-        async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as plain:
+        async with httpx2.AsyncClient(
+            timeout=60, base_url=served.url, trust_env=False
+        ) as plain:
             kept = {"Cookie": f"{COOKIE}={value}", "Origin": served.url}
             me = (await plain.get("/api/me", headers=kept)).json()
             assert (me["role"], me["logged_in"]) == ("anybody", False)

@@ -31,7 +31,7 @@ DIARY = Path(__file__).parents[1] / "runtime" / "servers" / "diary.py"
 
 
 def client(url: str, **more: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=url, trust_env=False, **more)
+    return httpx2.AsyncClient(timeout=60, base_url=url, trust_env=False, **more)
 
 
 async def test_probes_say_that_it_serves_and_that_it_stops() -> None:

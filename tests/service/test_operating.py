@@ -70,7 +70,7 @@ async def edited(
     ) as runtime:
         async with open_service(runtime, options, config=config) as service:
             async with httpx2.AsyncClient(
-                base_url=service.url, headers=shown, trust_env=False
+                timeout=60, base_url=service.url, headers=shown, trust_env=False
             ) as http:
                 with trio.fail_after(60):
                     yield Edited(http, file)
@@ -183,7 +183,9 @@ async def test_without_a_file_nothing_is_edited() -> None:
         assert token is not None
         shown = {"Authorization": f"Bearer {token.reveal()}"}
         url = f"{served.url}/api/servers"
-        async with httpx2.AsyncClient(headers=shown, trust_env=False) as http:
+        async with httpx2.AsyncClient(
+            timeout=60, headers=shown, trust_env=False
+        ) as http:
             assert (await http.get(url)).json()["editable"] is False
             body = {"name": "x", "command": ["true"], "revision": ""}
             answer = await http.post(url, json=body)
@@ -237,7 +239,7 @@ async def test_tools_are_shown_with_reasons_measured_and_approved() -> None:
         assert token is not None
         shown = {"Authorization": f"Bearer {token.reveal()}"}
         async with httpx2.AsyncClient(
-            base_url=served.url, headers=shown, trust_env=False
+            timeout=60, base_url=served.url, headers=shown, trust_env=False
         ) as http:
 
             async def rows(query: str = "") -> dict[str, Any]:
@@ -281,7 +283,7 @@ async def test_two_measurements_at_once_are_refused() -> None:
         shown = {"Authorization": f"Bearer {token.reveal()}"}
         status: list[int] = []
         async with httpx2.AsyncClient(
-            base_url=served.url, headers=shown, trust_env=False
+            timeout=60, base_url=served.url, headers=shown, trust_env=False
         ) as http:
 
             async def measure() -> None:
@@ -300,7 +302,9 @@ async def test_sessions_say_who_talks_and_what_it_costs() -> None:
         async with served.runtime.session("one").npc("Bo").say("Hail") as turn:
             await turn.finish()
         served.runtime.session("two")
-        async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as http:
+        async with httpx2.AsyncClient(
+            timeout=60, base_url=served.url, trust_env=False
+        ) as http:
             found = (await http.get("/api/sessions")).json()
         rows = {row["session"]: row for row in found["sessions"]}
         assert rows["one"]["npcs"] == ["Bo"]

@@ -78,7 +78,7 @@ async def reviewing(folder: Path) -> AsyncGenerator[Review]:
         assert memory is not None
         await memory.graph.put(ONE, entities=ENTITIES, facts=FACTS)
         async with httpx2.AsyncClient(
-            base_url=served.url, headers=shown, trust_env=False
+            timeout=60, base_url=served.url, headers=shown, trust_env=False
         ) as http:
             yield Review(served, http, memory)
 
@@ -198,7 +198,7 @@ async def test_without_a_memory_the_remedy_is_told(tmp_path: Path) -> None:
     shown = {"Authorization": f"Bearer {TOKENS[ClientRole.GAME_MASTER]}"}
     async with serving(options=options) as served:
         async with httpx2.AsyncClient(
-            base_url=served.url, headers=shown, trust_env=False
+            timeout=60, base_url=served.url, headers=shown, trust_env=False
         ) as http:
             told = (await http.get("/api/memory")).json()
             assert not told["kept"]

@@ -171,7 +171,7 @@ async def test_a_player_has_one_session(tmp_path: Path) -> None:
                 await client.send(type="join", id="j", session="one", **chosen)
                 assert (await client.until("error", id="j"))["code"] == "forbidden"
         url = f"{served.url}/api/sessions/two/npcs/Bo/say"
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
             shown = {"Authorization": f"Bearer {token}"}
             answer = await http.post(url, headers=shown, json={"text": "Hail"})
             assert answer.status_code == 403
@@ -182,7 +182,9 @@ async def test_a_player_has_one_session(tmp_path: Path) -> None:
 async def test_every_endpoint_needs_its_right(role: ClientRole, tmp_path: Path) -> None:
     options = service_options(http="127.0.0.1:0", token_file=token_file(tmp_path))
     async with serving(options=options) as served:
-        async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as http:
+        async with httpx2.AsyncClient(
+            timeout=60, base_url=served.url, trust_env=False
+        ) as http:
             described = (await http.get("/api/openapi.json")).json()["paths"]
             found = {(m.upper(), x) for x, ms in described.items() for m in ms}
             assert found | {("GET", "/api/openapi.json")} == ENDPOINTS.keys()
@@ -279,7 +281,7 @@ async def test_a_token_with_a_name_speaks_under_that_name(tmp_path: Path) -> Non
                 client.events.clear()
         headers = {"Authorization": f"Bearer {shown}"}
         async with httpx2.AsyncClient(
-            base_url=served.url, headers=headers, trust_env=False
+            timeout=60, base_url=served.url, headers=headers, trust_env=False
         ) as http:
             assert (await http.get("/api/me")).json()["speaker"] == "Aria Stone"
             path = "/api/sessions/one/npcs/Bo/say"

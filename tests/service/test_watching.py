@@ -247,7 +247,9 @@ async def test_a_watcher_sees_the_turns_of_all_and_only_while_it_watches() -> No
             await watcher.send(type="ping", id="p")
             await watcher.until("pong", id="p")
             assert len(watcher.events) == before
-        async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as http:
+        async with httpx2.AsyncClient(
+            timeout=60, base_url=served.url, trust_env=False
+        ) as http:
             found = (await http.get("/api/turns")).json()["turns"]
             assert [x["text"] for x in found] == ["Ho", "Hail"]
             (number,) = turns
@@ -278,7 +280,9 @@ async def test_turns_of_a_forgotten_player_are_no_longer_shown(
         runtime, players = served.runtime, {"Ann": "id:7", "Eve": "id:8"}
 
         async def shown() -> list[str]:
-            async with httpx2.AsyncClient(base_url=served.url, trust_env=False) as http:
+            async with httpx2.AsyncClient(
+                timeout=60, base_url=served.url, trust_env=False
+            ) as http:
                 found = (await http.get("/api/turns")).json()["turns"]
             return sorted(x["text"] for x in found)
 

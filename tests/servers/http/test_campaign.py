@@ -66,8 +66,8 @@ async def test_clients_over_http_play_one_game_and_each_chooses_for_itself(
     with trio.fail_after(LIMIT):
         async with (
             over_http("campaign", "--db", str(tmp_path / "c.db")) as url,
-            httpx2.AsyncClient() as first,
-            httpx2.AsyncClient() as second,
+            httpx2.AsyncClient(timeout=60) as first,
+            httpx2.AsyncClient(timeout=60) as second,
         ):
             ann, bob = Player(first, url), Player(second, url)
             await ann.greet()

@@ -353,7 +353,7 @@ async def test_an_address_is_there_before_its_server_is() -> None:
             cwd=ROOT,
         )
         try:
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 health = f"http://127.0.0.1:{port}/mcp/health"
                 while True:
                     try:
@@ -419,7 +419,7 @@ async def test_a_token_is_asked_for_and_never_shown() -> None:
     token = "open-sesame-4711"
     with trio.fail_after(60):
         async with open_server(*NOTES, GLYPHOXA_SERVE_TOKEN=token) as server:
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 stranger = await client.post(
                     server.url, content=INITIALIZE, headers=JSON
                 )
@@ -444,14 +444,14 @@ async def test_certificate_files_make_it_https(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_here(Notes(), certificate, key) as (url, _):
             assert url.startswith("https://")
-            async with httpx2.AsyncClient(verify=trusting) as client:
+            async with httpx2.AsyncClient(timeout=60, verify=trusting) as client:
                 hello = await client.post(
                     url + "/mcp", content=INITIALIZE, headers=JSON
                 )
                 assert hello.status_code == 200
                 assert "; Secure" in hello.headers["set-cookie"]
             plain = url.replace("https", "http")
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 with pytest.raises(httpx2.HTTPError):
                     await client.get(plain + "/mcp/health")
 
@@ -487,7 +487,7 @@ async def test_a_client_that_does_not_read_is_dropped(mock_clock: MockClock) -> 
     notes.write("long", "x" * 8_000_000)
     with trio.fail_after(60):
         async with open_here(notes, write_within=20) as (url, served):
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 hello = await client.post(
                     url + "/mcp", content=INITIALIZE, headers=JSON
                 )
@@ -509,7 +509,7 @@ async def test_a_client_that_does_not_read_is_dropped(mock_clock: MockClock) -> 
             assert got < 8_000_000
             await deaf.aclose()
             # The session is none the worse for it.
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 pong = await client.post(
                     url + "/mcp",
                     content='{"jsonrpc":"2.0","id":3,"method":"ping"}',
@@ -557,7 +557,7 @@ async def test_connections_beyond_the_bound_wait_for_their_turn() -> None:
 async def test_a_body_beyond_the_bound_is_refused_and_the_next_client_served() -> None:
     with trio.fail_after(30):
         async with open_here(Notes()) as (url, _):
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(timeout=60) as client:
                 for _ in range(3):
                     answer = await client.post(
                         url + "/mcp", content=b" " * 3_000_000, headers=JSON
