@@ -3,7 +3,7 @@
 The pages link to programs, tests and configurations as GitHub needs it, by their path
 in the repository. For each of those files the site gets a page with its text, so that
 the links work there as well, also offline. The page of the command is written from the
-command itself.
+command itself; that of the configuration gets every key.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ SOURCE: Final = "source"
 
 COMMAND: Final = "<!-- the command -->"
 """What the reference of the command is put in place of."""
+
+KEYS: Final = "<!-- every key -->"
+"""What the configuration with every key is put in place of."""
 
 _LINK: Final = re.compile(r"(?<=\]\()(?P<target>[^()\s]+)(?=[)\s])")
 _CODE: Final = re.compile(
@@ -113,8 +116,6 @@ def _text(path: str) -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     language = _LANGUAGES.get(Path(path).suffix, "text")
-    # A line that would be taken for a snippet, in a program about snippets.
-    text = re.sub(r"(?m)^(\s*)(-{1,}8<-{1,})", r"\1;\2", text)
     return f"# {path}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
@@ -146,7 +147,7 @@ def _there(path: str) -> bool:
 def on_page_markdown(
     markdown: str, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
-    """Rewrite the links of a page, and write the page of the command."""
+    """Rewrite the links of a page, and write what is generated."""
     at = page.file.src_uri
     if at.startswith(f"{SOURCE}/"):
         path = at.removeprefix(f"{SOURCE}/").removesuffix(".md")
@@ -155,6 +156,9 @@ def on_page_markdown(
         )
     if COMMAND in markdown:
         markdown = markdown.replace(COMMAND, command_reference())
+    if KEYS in markdown:
+        keys = (ROOT / "config" / "reference.yaml").read_text()
+        markdown = markdown.replace(KEYS, f"```yaml\n{keys.rstrip()}\n```")
     return relinked(markdown, f"docs/{at}", at, page_of)
 
 

@@ -13,7 +13,6 @@ from glyphoxa_trio import Config, Session, Tool, ToolError, open_runtime, tool
 from glyphoxa_trio.config import BuiltinConfig, DiceConfig, NpcConfig, RulesConfig
 from glyphoxa_trio.npc import FanOutDone, Sentence
 
-# --8<-- [start:shop]
 Ware = Literal["rope", "lantern"]  # the model sees that there is nothing else
 
 
@@ -50,8 +49,6 @@ def tools_of(shop: Shop) -> list[Tool]:
     return [count_stock, sell]
 
 
-# --8<-- [end:shop]
-# --8<-- [start:config]
 ODO = NpcConfig(
     name="Odo",
     personality="A shopkeeper who knows every nail in his shop.",
@@ -66,8 +63,6 @@ CONFIG = Config(
 )
 
 
-# --8<-- [end:config]
-# --8<-- [start:turn]
 async def ask(session: Session, text: str) -> None:
     print("player:", text)
     async with session.npc("Odo").say(text) as turn:
@@ -79,8 +74,6 @@ async def ask(session: Session, text: str) -> None:
                     print(f"[{elapsed * 1000:.1f} ms of {budget * 1000:.0f} ms]")
 
 
-# --8<-- [end:turn]
-# --8<-- [start:interrupt]
 async def walk_away(session: Session, text: str) -> None:
     print("player:", text)
     async with session.npc("Odo").say(text) as turn:
@@ -90,8 +83,6 @@ async def walk_away(session: Session, text: str) -> None:
     print("Odo, interrupted, has said:", turn.delivered)
 
 
-# --8<-- [end:interrupt]
-# --8<-- [start:save]
 async def main() -> None:
     saved = trio.Path("odo.save")
     shop = Shop({"rope": 2, "lantern": 1})
@@ -109,6 +100,5 @@ async def main() -> None:
         await ask(session, "Sell me the rope.")
 
 
-# --8<-- [end:save]
 if __name__ == "__main__":
     trio.run(main)

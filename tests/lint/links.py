@@ -14,7 +14,11 @@ from markdown_it.token import Token
 from .repository import File, Finding, Repository
 
 _ELSEWHERE: Final = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_SNIPPET: Final = re.compile(r'^\s*--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
+_PROGRAM: Final = re.compile(
+    r"^```(?:python|yaml)(?P<title>[^\n]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_LINKED: Final = re.compile(r"\]\(\.\./(examples/[^)\s]+\.(?:py|yaml))\)")
 _TEST: Final = re.compile(r"`(tests/[\w/.]*\w)/?`")
 _MAKE: Final = re.compile(r"(?m)`make ([a-z][\w-]*)[^`\n]*`|^make ([a-z][\w-]*)$")
 _TUTORIALS: Final = "docs/tutorials/"
@@ -27,16 +31,6 @@ def links_lead_somewhere(repository: Repository) -> Iterator[Finding]:
         for line, target in _links(page):
             if wrong := _broken(repository, page, target):
                 yield page.wrong(line, f"the link {target} {wrong}")
-        for snippet in _SNIPPET.finditer(page.text):
-            line = page.line_of(snippet.start(1))
-            path, part = repository.root / snippet[1], snippet[2]
-            if not path.is_file():
-                yield page.wrong(
-                    line, f"{snippet[1]} is not there; correct the snippet"
-                )
-            elif part and f"[start:{part}]" not in path.read_text():
-                text = f"{snippet[1]} has no part {part}; mark it, or correct the name"
-                yield page.wrong(line, text)
 
 
 def tests_and_targets_exist(repository: Repository) -> Iterator[Finding]:
@@ -68,16 +62,24 @@ def navigation_has_every_page(repository: Repository) -> Iterator[Finding]:
 
 
 def examples_are_shown(repository: Repository) -> Iterator[Finding]:
-    """A tutorial links what it shows, for those who read it elsewhere than on the site;
-    and each of the tutorials' programs is in one."""
+    """What a tutorial shows is in an example that it links, and is all of it where it
+    is to be written; and each of the tutorials' programs is in one."""
     tutorials = [
         x for shown, x in repository.pages.items() if shown.startswith(_TUTORIALS)
     ]
     for page in tutorials:
-        for snippet in _SNIPPET.finditer(page.text):
-            if f"](../{snippet[1].removeprefix('docs/')})" not in page.text:
-                text = f"{snippet[1]} is shown without a link; link it beside"
-                yield page.wrong(page.line_of(snippet.start(1)), text)
+        linked = [
+            (repository.root / "docs" / target).read_text()
+            for target in _LINKED.findall(page.text)
+        ]
+        for block in _PROGRAM.finditer(page.text):
+            text, whole = block["text"].strip("\n"), "title=" in block["title"]
+            if not any(
+                text == of.strip("\n") if whole else text in of for of in linked
+            ):
+                shown = "is" if whole else "is in"
+                text = f"this {shown} none of the examples that the page links; copy it"
+                yield page.wrong(page.line_of(block.start()), text)
     together = "".join(page.text for page in tutorials)
     for folder in _EXAMPLES:
         for path in sorted((repository.root / "docs" / "examples" / folder).iterdir()):

@@ -73,3 +73,4 @@ def test_the_page_of_the_command_has_every_verb_and_option() -> None:
     assert "### `glyphoxa mcp add`" in text
     assert "`--metrics PORT`" in text
     assert hooks.COMMAND in (DOCS / "reference" / "command.md").read_text()
+    assert hooks.KEYS in (DOCS / "reference" / "configuration.md").read_text()

@@ -39,7 +39,7 @@ async def test_a_tutorial_is_done(page: Path, tmp_path: Path) -> None:
     here, printed = folder, ""
     for step in steps(page):
         if step.kind == "file":
-            (here / step.name).write_text(step.text + "\n")
+            (here / step.name).write_text(step.text)
         elif step.kind == "shown":
             assert differences(step.text, printed) == [], printed
         else:

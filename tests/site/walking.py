@@ -17,11 +17,7 @@ _BLOCK: Final = re.compile(
     r"(?P<text>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
 )
-_SNIPPET: Final = re.compile(
-    r'^--8<-- "(?P<path>[^":]+)(?::(?P<part>\w+))?"$', re.MULTILINE
-)
 _TITLE: Final = re.compile(r'title="([^"]+)"')
-_MARK: Final = re.compile(r"^ *# --8<-- \[.*\]\n", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -42,8 +38,7 @@ def steps(page: Path) -> list[Step]:
     """Everything that a tutorial has its reader do, in order."""
     found: list[Step] = []
     for block in _BLOCK.finditer(page.read_text()):
-        text = _SNIPPET.sub(_included, block["text"])
-        text = re.sub(rf"(?m)^{block['indent']}", "", text)
+        text = re.sub(rf"(?m)^{block['indent']}", "", block["text"])
         title = _TITLE.search(block["options"])
         if block["language"] == "sh":
             found.append(Step("run", text))
@@ -52,16 +47,6 @@ def steps(page: Path) -> list[Step]:
         elif block["language"] == "text":
             found.append(Step("shown", text))
     return found
-
-
-def _included(snippet: re.Match[str]) -> str:
-    text = (ROOT / snippet["path"]).read_text()
-    if part := snippet["part"]:
-        _, begins, text = text.partition(f"# --8<-- [start:{part}]\n")
-        text, ends, _ = text.partition(f"# --8<-- [end:{part}]\n")
-        assert begins, f"{snippet[0]}: the file has no such part"
-        assert ends, f"{snippet[0]}: the part has no end"
-    return _MARK.sub("", text).rstrip("\n")
 
 
 def differences(shown: str, printed: str) -> list[str]:
