@@ -36,15 +36,16 @@ _ARROWS: Final = "\u2190-\u21ff\u27f0-\u27ff"
 _BULLETS: Final = "\u2022\u2023\u2043\u2219\u25aa\u25cf\u25e6\u00b7"
 # Any of these in a sentence, and it is read in full.
 _SPECIAL: Final = re.compile(
-    rf"[*_`~#<>|\[\]\\$&(\uff08\u3010\uff0a{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
-    r"|://|\bwww\.|==|^\s*[-+=](?:\s|[-+=]|$)|[A-Za-z]/|[:;]['-]?[()DPp3]|:\w+:"
+    rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\uff3b{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
+    r"|::|://|\bwww\.|==|^\s*[-+=:](?:\s|[-+=]|$)|[A-Za-z]/"
+    r"|[:;=]['-]?[()DPpOo3/]|:\w+:|\bxD\b|\^|ʕ|¯"
 )
 # A line of nothing but signs: a rule, the underline of a heading, a row of a table.
 _RULE: Final = re.compile(r"[-*_=~|:+>#\s]+")
 # The signs at the beginning of a line. A number is said, the others are not.
 _SIGN: Final = re.compile(
     rf"[ \t]*(?:>(?![\d=])|\#{{1,6}}(?:[ \t]+|$)|\#{{2,6}}(?=[^\s#])"
-    rf"|(?:[-+*]|[{_BULLETS}])[ \t]+|\[[ xX]\][ \t]+|\[\^[^\[\]]*\]:[ \t]*)"
+    rf"|(?:[-+*:]|[{_BULLETS}])[ \t]+|\[[ xX]\][ \t]+|\[\^[^\[\]]*\]:[ \t]*)"
 )
 _NUMBER: Final = re.compile(r"[ \t]*\d{1,9}[.)][ \t]+(?=[-+*>#]?[ \t]*\[[ xX]\][ \t])")
 _REFERENCE: Final = re.compile(r"[ \t]*\[[^\[\]^][^\[\]]*\]:[ \t]*\S+")
@@ -86,7 +87,7 @@ _MARK: Final = re.compile(
     | (?P<fence>`{{3,}})[^`]*$
     | (?P<ticks>`+)(?:(?P<code>[^`]*)`+)?
     | !?\[(?P<label>[^\[\]]*)\](?P<target>{_TARGET}|\[[^\[\]]*\])
-    | (?P<note>\[\^[^\[\]]*\]|(?<=[^\W\d]|[.,!?])\[\d{{1,3}}\]
+    | (?P<note>\[[\^!][^\[\]]*\]|(?<=[^\W\d]|[.,!?])\[\d{{1,3}}\]
       |\u3010\d+[:†][^\u3010\u3011]*\u3011)
     | (?P<halflink>\](?:{_TARGET}|(?=\())|!?\[(?![^\[\]]*\]))
     | <?(?P<url>(?:(?:https?|ftp)://|(?<![A-Za-z\d.])www\.(?=\w)
@@ -97,9 +98,11 @@ _MARK: Final = re.compile(
     | <(?:[!?:@\#][^<>]*|a:\w+:\d+)>
     | (?P<entity>&(?:\#\d{{1,7}}|\#[xX][\da-fA-F]{{1,6}}|[A-Za-z][A-Za-z\d]{{1,31}});)
     | (?P<stars>\*+)
-    | (?P<bracket>[(\uff08\u3010])
     | \uff0a+
-    | (?<!\S)(?:[:;]['-]?[()DPp3]|:[a-z][a-z\d_+-]{{1,30}}:)(?=[\s.,!?]|$)
+    | (?<!\S)(?:[:;=]['-]?[()DPpOo3/]|[xX]D|:[a-z][a-z\d_+-]{{1,30}}:)(?=[\s.,!?]|$)
+    | [¯ヽ]\\*_*[(\uff08]\w[)\uff09]_*/¯|[ʕ(](?:[^\w\s()]|_|ᴥ){{2,9}}[)\u0294]
+    | (?<!\S)(?:[-\^>o0OTu]_+[-\^<o0OTu]|\^\^)(?!\w)
+    | \^(?P<raised>[^\s^]{{1,9}})\^|\^(?=\()|(?<![\w\#&/])\#(?=[^\W\d])
     | (?P<arrow>(?<!\S)(?:<?-{{1,2}}>|<-{{1,2}}|=>)(?!\S))
     | (?P<lines>_+)
     | (?P<waves>~+)
@@ -121,7 +124,7 @@ _APART: Final = frozenset(
     )
 )
 _TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
-_OPENING: Final = '"“„«([¿¡'
+_OPENING: Final = '"“„«([¿¡「『\uff08'
 # What is on the left and on the right of an asterisk that multiplies.
 _FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
 _NEXT_FACTOR: Final = re.compile(r"[ \t]?(?:[-(]?\d|\(|[^\W\d](?!\w))")
@@ -236,18 +239,27 @@ class MarkdownReader:
         self, line: str, begin: int, end: int, at: int, spoken: _FormBuilder
     ) -> None:
         directions, self._inside = stage_directions(line, begin, self._inside)
-        place = directions.get(begin, begin)
-        while mark := _MARK.search(line, place, end):
-            start = mark.start()
+        place = begin
+        silent = sorted(directions, reverse=True)
+        mark = _MARK.search(line, place, end)
+        while mark or silent:
+            if mark and mark.start() < place:
+                mark = _MARK.search(line, place, end)
+                continue
+            start = mark.start() if mark else end
+            if silent and silent[-1] <= start:
+                start = silent.pop()
+                if start >= place:
+                    spoken.add(line[place:start], at + start)
+                    spoken.leave_out()
+                    place = directions[start]
+                continue
+            if mark is None:
+                break
             spoken.add(line[place:start], at + start)
             place = mark.end()
             kind = mark.lastgroup
-            if start in directions:
-                place = directions[start]
-                spoken.leave_out()
-            elif kind == "bracket":
-                spoken.add(mark[0], at + place)
-            elif kind == "comment":
+            if kind == "comment":
                 spoken.leave_out()
                 close = line.find("-->", place)
                 if close < 0:
@@ -374,10 +386,10 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
             )
         case "url":
             url = mark["url"].rstrip(_BEHIND_ADDRESS)
-            tail = mark["url"][len(url) :]
+            tail = mark["url"][len(url) :].lstrip(")" if "(" in url else "")
             return _host(url) + tail.translate(_NO_MARKS | _NO_LINES)
-        case "mail":
-            return mark["mail"]
+        case "mail" | "raised":
+            return mark[kind]
         case "tag":
             return " " if mark["tag"].strip("/").lower() in _APART else ""
         case "entity":

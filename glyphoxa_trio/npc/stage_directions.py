@@ -1,21 +1,23 @@
 """Tell stage directions, which are not spoken, from speech, which is. Pure.
 
-Models write both in single asterisks or underscores: ``*waves* Come in!`` has a stage
-direction, ``I *never* lie.`` has emphasis, and ``*Welcome to the inn.*`` is said. A
-phrase in such marks is a stage direction
+Models write both in the same marks: ``*waves* Come in!`` has a stage direction, ``I
+*never* lie.`` has emphasis, and ``*Welcome to the inn.*`` is said. No table has every
+verb of every language, so the form of a phrase decides first:
 
-* if it is in brackets: ``*(sighs)*``;
-* if it begins a sentence with a small letter: ``*sighs* fine``; or, in a script without
-  capitals, if it has no full stop and a space and more follow: ``*微笑* 你好``;
-* if it begins a sentence and tells an act: ``*Bartok looks up.*``, ``*He nods.*``;
-* if it tells an act behind a pause or at the very end: ``Well, *shrugs* perhaps.``
+* in asterisks, underscores, tildes or brackets, where a sentence begins, with a small
+  letter and without a full stop, it is a stage direction: ``*se rasca la barba* No.``
+  In a script without capitals it is one if a space and more follow: ``*微笑* 你好``.
+* With a capital, or behind a pause, or at the end, it is one only if its words tell an
+  act: a verb of a table, *he* or *she* with a verb, a reflexive verb, a part of the
+  body or what a host has in his hands, a name with its verb in the third person.
+* What informs is said: roads, directions, times, prices, numbers, what somebody or
+  something is, has or is called; and what speaks, begins with *I*, *you*, a greeting or
+  an order, or asks. In the middle of a sentence a phrase is said.
 
-A phrase in round or black brackets is one if it tells an act in the same places. In all
-other cases a phrase is said, since a player misses more if an answer is not heard than
-if a stage direction is: so it is if it begins with *I*, *you* or a greeting, or asks.
-
-An act is told by a word of a table, by *he* or *she* with a verb, and, behind a name or
-a noun, by the ending of a verb in the third person.
+When unsure: a player misses more if an answer is not heard than if a stage direction
+is, so a whole sentence is said, and a phrase in small letters in front of one is not.
+Of a mark that is never closed no more is left out than tells the act:
+``*smiles I can help.``
 """
 
 # ruff: noqa: RUF001  (signs and letters of other alphabets are meant)
@@ -25,15 +27,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MARKS: Final = "*_＊"
-BRACKETS: Final = {"(": ")", "（": "）", "【": "】"}
-_RUN: Final = re.compile(r"\*+|_+|＊+|[()（）【】]")
+MARKS: Final = "*_＊~"
+BRACKETS: Final = dict(zip("(（[［【{<", ")）]］】}>", strict=True))
+_CLOSING: Final = frozenset(BRACKETS.values())
+_BOLD: Final = ("**", "***", "__", "___", "~~")
+_TAGS: Final = {"<i>": "</i>", "<em>": "</em>"}
+_RUN: Final = re.compile(
+    r"\\?(?:\*+|_+)|＊+|~+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】<>]"
+)
 _A_FEW: Final = 12  # characters of a phrase in a script without capitals
 _WINDOW: Final = 40  # characters beside a phrase that decide
+_SHORT: Final = 4  # characters of a phrase in brackets
+_LONG: Final = 200  # characters of a phrase that are looked at
 _STOPS: Final = ".!?…。！？؟।۔։;"
 _PAUSES: Final = ",;:-–—…)،、，）"
+_QUOTED: Final = ("」", "』")
 _QUOTES: Final = "\"'“”„‟«»‹›‘’‚「」『』"
-_AROUND: Final = f"{MARKS}([（【)]）】 "
+_AROUND: Final = f"{MARKS}([（【)]）】{{}}\\ "
 _SPEECH_ENDS: Final = "?:？؟："
 # Scripts whose words have no spaces between them.
 _DENSE: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0003ffff]")
@@ -117,9 +127,14 @@ _PARTS_OF_ACTS: Final = re.compile(
 )
 _THEY: Final = _words(
     """
-    he she it they er elle il él ella lui lei ele ela eles hij zij ze ona oni он она они
+    he she it they er elle él ella lui lei ele ela eles hij zij ze ona oni он она они
     αυτός αυτή
     """
+)
+# "Il nano" is Italian, and no "he".
+_IL: Final = re.compile(
+    r"Il (?:s[e'’] ?)?[^\W\d_]+[etda](?: (?:l[ae]s?|l['’]|une?|des|du|sa|son|ses|sur"
+    r"|vers|en|dans|à|au|\w+ment)\b|[.,]|$)"
 )
 _HE_IN_OTHERS: Final = re.compile(
     "[他她它]|彼|그[는녀]|هو |هي |הוא |היא |वह |वो |เขา|เธอ"
@@ -136,7 +151,7 @@ _PERSONS: Final = _words(
     """
 )
 _PERSONS_IN_OTHERS: Final = re.compile(
-    "[我你您咱]|请|欢迎|歡迎|谢谢|再见|早上好|晚上好|晚安|私|俺|僕|あなた|お前|ようこそ|ください|です|ます"
+    "[我您咱]|(?<![给給为為向朝对對着著])你|请|欢迎|歡迎|谢谢|再见|早上好|晚上好|晚安|私|俺|僕|あなた|お前|ようこそ|ください|です|ます"
     "|습니|세요|십시오|니다$|나는|내가|당신|저는|أنا|أنت|مرحب|أهل|سلام|شكر|אני|אתה|אתם|לך|לכם|שלום"
     "|ברוכ|תודה|मैं|मेर|आप|तुम|हम |नमस्ते|स्वागत|धन्यवाद|ผม|ฉัน|คุณ|ท่าน|ครับ|ค่ะ|สวัสดี|ยินดี|ขอ"
 )
@@ -146,8 +161,8 @@ _STATES: Final = _words(
     is are was were be been will would can cannot could must shall should may might has
     have had do does did isn't aren't wasn't won't can't don't didn't it's he's she's
     that's there's ist sind war waren wird werden hat haben kann muss soll will darf
-    heißt est sont était avait ont peut doit faut y sera está están son era estaba hay
-    han ha puede debe è sono può deve é são tem pode zijn is was heeft kan moet zal
+    heißt est sont était avait ont peut doit faut sera está están era estaba hay
+    han ha puede debe è sono può deve é são tem pode is was heeft kan moet zal
     wordt jest są był była może musi ma είναι был была было были есть должен
     """
 )
@@ -175,16 +190,76 @@ _SPEECH_BEGINS: Final = _words(
     """
 )
 # A name or a noun with its verb: "Bartok looks", "The old dwarf slams", "Der Wirt
-# hebt", "Старик смотрит". What follows tells an English verb from a plural.
+# hebt", "Старик смотрит", "El enano afila su hacha". What follows tells a verb of
+# English from a plural, and a verb of Spanish or Italian from a noun.
 _NARRATIVE: Final = re.compile(
     r"(?:[^\W\d_][\w'’-]*\s){1,4}?(?:(?<!\bthe\s)(?<!\ba\s)(?<!\bof\s)"
     r"(?!lead|li[ev]|cost|belong|need|know|mean|say|open|close|end|begin|work|remain)"
+    r"(?!heal|cure|hang|flow|run|sell|own|guard|hold|keep|cross)"
     r"[a-z]{2,}[a-rtv-z]s(?=[.,…!]*$|\s(?:up|down|an?|the|his|her|their|its|at|to|into"
-    r"|over|around|back|away|forward|towards?|through|across|you|\w+ly)\b)"
+    r"|over|around|back|away|forward|towards?|through|across|silent|\w+ly)\b)"
     r"|(?!nicht|mit|gut|seit|dort|erst|jetzt|acht|fast|niet|het|dat|wat|kost|bleib|beginn"
-    r"|lieg|wohn|komm|gibt|führ|gehör|brauch|recht|nacht|echt|selbst|sonst|weit|bereit)"
-    r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin|her|mit|nach|in|een|op|naar)"
-    r"|[.,…!]*$)|(?!леж|стои|жив|наход|вед)[а-яё]{3,}[еиёаяую]т(?:ся)?(?!\w)|[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))"
+    r"|lieg|wohn|komm|gibt|führ|gehör|brauch|recht|nacht|echt|selbst|sonst|weit|bereit"
+    r"|häng|hang|steh|fließ|heil|öffne|schließ|verkauf)"
+    r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin(?!t)|her|mit|nach|in|een|op"
+    r"|naar))|(?:(?:D[iea][ers]?|Eine?|Het)\s(?:[\w-]+\s){1,3}|[A-ZÄÖÜ][\w-]+\s)"
+    r"(?!ist|hat|kann|muss|soll|wird|darf)[a-zäöüß]{3,}t(?=[.,…!]*$)"
+    r"|[a-zà-ÿ]{2,}[aeêt]\s(?:su|suo|sua|sue|suoi|seu|seus|suas|sus|son|sa|ses|zijn)\s)"
+    r"|(?!L[aeo]s?\b|Un|U[mn]a|El|Il|Es[ts]|Tou|Tod|Tut|Pour|Par|De)[A-ZÀ-Ý][a-zà-ÿ]+\s"
+    r"(?!tou|tod|tutt|siempre|sempre|sobre|desde|entre|hasta|para|contra|verso|senza"
+    r"|come|dove|ouvre|port|abre|apre|vend)"
+    r"[a-zà-ÿ]{3,}[ae]\s(?:el|las?|los|un[aoe]?|l[eo]s?|il|i|gli|os?|as?|uma?|des)\s"
+    r"|(?:[^\W\d_][\w'’-]*\s){0,4}?(?:"
+    r"(?!леж|стои|жив|наход|вед|зов|счита|охраня|лечи|откры)[а-яёА-ЯЁ]{3,}[еиёаяую]т"
+    r"(?:ся)?(?!\w)|(?!υπάρχ|πρέπ|κοστ|ξέρ|έχ|μέν)[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))",
+)
+# What somebody moves, or has in his hands who keeps an inn; of verbs that are also
+# orders the person has to be seen.
+_AT_HAND: Final = re.compile(
+    r"(?<!\w)(?:(?:h(?:is|er)|their)\s(?:\w+\s)?(?:eye|head|hand|finger|shoulder|arms"
+    r"|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|throat)"
+    r"|(?!häng|lieg|steh)\w+t\s(?:\w+\s){0,4}(?:Bart|Kopf|Kinn|Stirn|Hand|Händ|Auge|Arme"
+    r"|Schulter|Lippe|Haar|Krug|Glas|Gläs|Becher|Tresen|Theke|Stimm|Faust)"
+    r"|(?:zijn|haar|de|een)\s(?:baard|hoofd|hand|ogen|schouder|kroes|glas|glazen|toog)"
+    r"|barba|cabe[zç]a|manos?\b|mani\b|mãos?\b|dedo|dita\b|ojos|occhi\b|olhos|h?ombro"
+    r"|spalle|bra[zç]o|braccia|cejas|sopraccigli|sobrancelh|labbra|l[áa]bio|pu(?:ñ|gn|nh)o\b"
+    r"|testa\b|queixo|mento\b|vaso|jarra|bicchier|boccal|bancon|copo|caneca|balcão"
+    r"|mostrador|barbe|tête|(?:l[ae]s?|sa|ses|une)\smains?|doigt|yeux|épaule|sourcil"
+    r"|verres?\b|chope|comptoir|menton|hacia (?:adel|atr)|en (?:avant|arri)|in avanti"
+    r"|para a frente|brod[ęzay]|głow|rę[kc]|dłon|palc|oczy|ramion|brwi|kuf[e]?l|kubk"
+    r"|sakal|başını|el(?:ler)?ini|göz(?:ünü|lerini)|omu?z|kaşlar|barda[kğ]|huvud|hoved"
+    r"|sk[äæ]gg|skjegg|parta|päätä|silmi|hlavou|bradě|szakáll|fejét|ochii|râu|janggut"
+    r"|kepala|бород|голов|рук[иуаой]|глаз|плеч|бров|кружк|стакан|стойк|кулак"
+    r"|γένι|κεφάλι|μάτι|ώμους|φρύδι|ποτήρι|(?:لحيت|رأس|عيني|كتفي|يدي?|حاجبي)ه(?!\w)"
+    r"|(?:זקנ|ראש|עיני|כתפי|ידי?)[והי](?!\w))"
+    r"|胡[子须鬚]|鬍|目光|眼[睛神]|[双雙右左]手|嘴[角唇]|下巴|酒杯|杯子|柜台|吧台|抹布"
+    r"|(?:ひげ|髭|顔|腕|手|目|頭|グラス|ジョッキ)[をにで].*[うくぐすつぶむるた]。?$"
+    r"|(?:수염|눈|어깨|잔|머리|팔|몸)[을를].*[다며고]\.?$|दाढ़ी|मूँछ|เครา|หนวด|คิ้ว|ไหล่|แก้ว"
+)
+# What is done to oneself. A group matches if it tells what something is, or where.
+_REFLEXIVE: Final = re.compile(
+    r"(?<!\w)(?:(?:s[ei]\s|s['’])(?P<called>ll?am|chiam|appel|trov|encuent|encont|hall"
+    r"|vend|pued|pu[òe]|nece|dice|divi|exti|estend|bifur|trata|ils?\b)?"
+    r"|(?P<lies>befind|lohn|teil|gabel|handel|erstreck|nazyw|znajd|bevind)?\w*\s"
+    r"(?:sich|się|zich|sig)(?!\w)(?P<there>\s(?:befind|lohn|nazyw|znajd))?|\w+-se(?!\w))"
+)
+# Who speaks, as the subject.
+_SPEAKERS: Final = _words("i i'm i'll i've i'd ich je j'ai yo io eu ik ja я εγώ")
+_TO_YOU: Final = frozenset(("te", "ti", "dir", "dich", "cię", "тебе", "тебя"))
+# Of these a statement tells, and not what somebody does now: roads, and when and where.
+_INFORMS: Final = re.compile(
+    r"(?:\S+\s){0,2}(?:road|path|trail|street|lane|bridge|river|stream|tunnel|stair|wall"
+    r"|tower|key|potion|ferry|market|weg|straße|brücke|fluss|schlüssel|camino|puente|río"
+    r"|llave|chemin|route|pont|rivière|strada|ponte|fiume|chiave|caminho|estrada|weg\b"
+    r"|brug|rivier|droga|most|rzeka|дорог|троп|мост|река)"
+    r"|.*?\b(?:north|south|east|west|left|right|dawn|dusk|noon|midnight|night|day|week"
+    r"|year|gold|copper|silver|coin|norden|süden|osten|westen|links|rechts|nachts|abends"
+    r"|morgens|mittag|mitternacht|gold|kupfer|silber|norte|este\b|oeste|izquierda|derecha|amanecer"
+    r"|medianoche|cobre|plata|moneda|nord|sud|ouest|ovest|gauche|droite|l'aube|minuit|cuivre|sinistra"
+    r"|destra|l'alba|mezzanotte|rame\b|argent|sul\b|leste|esquerda|direita|meia-noite|noorden|zuiden"
+    r"|oosten|północ|południ|wschod|zachod|lewo|prawo|świcie|север|юг|восток|запад|закат|налев"
+    r"|направ|рассвет|полноч|монет)",
+    re.IGNORECASE,
 )
 _SILENCES: Final = ("pause", "silence", "beat")
 _ENDINGS: Final = ("s", "es", "ing", "ed", "d")
@@ -206,42 +281,52 @@ def stage_directions(
       if the mark is forgotten.
     """
     found: dict[int, int] = {}
-    opened = {inside: begin} if inside else {}
+    # Where what a mark ends begins, with and without its own mark.
+    opened = {inside: (begin, begin)} if inside else {}
     behind = begin  # the end of the last stage direction
     for run in _RUN.finditer(text, begin):
-        mark, start, end = run[0][0], run.start(), run.end()
+        start, end = run.span()
         left = text[start - 1 : start] if start > begin else ""
         right = text[end : end + 1]
-        if left == "\\":
+        mark = run[0].lstrip("\\")
+        paired = mark[0] in _CLOSING or mark.startswith("</")
+        if not paired and (mark[0] in BRACKETS or mark in _TAGS):
+            if not (left == "]" and mark[0] == "("):  # no link
+                close = _TAGS.get(mark) or BRACKETS[mark[0]]
+                opened.setdefault(close, (start, end))
             continue
-        if mark in BRACKETS:
-            opened.setdefault(BRACKETS[mark], start)
-            continue
-        closes = mark not in MARKS or (
-            end - start in (1, 3)
-            and not left.isspace()
-            and not (mark == "_" and left.isalnum() and right.isalnum())
+        if mark[0] in _CLOSING:
+            mark = mark[0]
+        elif mark[0] in MARKS:
+            mark = mark[:3]
+            if len(mark) == 3 and mark not in opened and not left.isspace():
+                mark = mark[0]
+        closes = paired or not (
+            left.isspace() or (mark == "_" and left.isalnum() and right.isalnum())
         )
-        at = opened.get(mark)
-        if closes and left and at is not None:
-            del opened[mark]
+        if closes and left and mark in opened:
+            at, words = opened.pop(mark)
+            phrase = _phrase(text[words:start])
             if mark == inside:
                 inside = ""
-                if not _is_said(_phrase(text[at:end])):
+                if phrase and not _is_said(phrase):
                     found[at] = behind = end
-            elif _is_direction(text, behind, at, end):
+            elif not (mark == "]" and right and right in "([:") and _is_direction(
+                text, behind, at, end, phrase, mark
+            ):
                 found[at] = behind = end
-        elif mark in MARKS and end - start == 1 and right and not right.isspace():
+        elif not paired and right and not right.isspace():
             if mark == inside:
                 inside = ""  # it was forgotten
             if not left.isalnum() or _DENSE.match(left):
-                opened[mark] = start
-    for mark, at in opened.items():
-        if (mark == inside or not _before(text, behind, at)) and _tells_an_act(
-            _phrase(text[at:]), strict=mark not in MARKS
-        ):
-            found[at] = len(text)
-            return found, mark
+                opened[mark] = start, end
+    for mark, (at, words) in opened.items():
+        if mark not in _BOLD and (mark == inside or not _before(text, behind, at)):
+            phrase = _phrase(text[words:])
+            if _tells_an_act(phrase, strict=mark in _CLOSING):
+                said = _speech_in(text, words)
+                found[at] = said or len(text)
+                return found, "" if said else mark
     return found, inside
 
 
@@ -249,26 +334,49 @@ def _phrase(text: str) -> str:
     return text.strip(_AROUND)
 
 
+def _speech_in(text: str, begin: int) -> int:
+    """Return where speech begins behind an act that has no closing mark, or 0."""
+    near = text[begin : begin + _LONG]
+    if speech := _PERSONS_IN_OTHERS.search(near):
+        return begin + speech.start()
+    act = True
+    for number, word in enumerate(_WORD.finditer(near)):
+        small = word[0].casefold().rstrip(",;:")
+        begins = word[0] != small or near[word.start() - 1] in _QUOTES
+        if number and (
+            small.split("'")[0] in _SPEAKERS
+            or (begins and (act or small in _SPEECH_BEGINS))
+        ):
+            at = word.start()
+            return begin + at - (near[at - 1] in _QUOTES)
+        act = act and (number == 0 or small.endswith("ly")) and _is_act(small)
+    return 0
+
+
 def _before(text: str, begin: int, start: int) -> str:
     """Return what stands before a phrase in its sentence; empty if it begins it."""
     before = text[max(begin, start - _WINDOW) : start].rstrip()
+    if before.endswith(_QUOTED):
+        return ""
     before = before.rstrip(f"{_QUOTES}{_AROUND}")
     ended = before[-1:] in _STOPS and not before.endswith(("...", "…"))
     return "" if ended else before
 
 
-def _is_direction(text: str, begin: int, start: int, end: int) -> bool:
+def _is_direction(
+    text: str, begin: int, start: int, end: int, phrase: str, mark: str
+) -> bool:
     """Return True if the phrase from ``start`` to ``end`` is a stage direction."""
-    phrase = _phrase(text[start:end])
     if not any(map(str.isalpha, phrase)):
         return False
-    bracket = text[start] not in MARKS
+    bracket = mark in _CLOSING
+    if mark == ">" and phrase.isascii():
+        return False  # HTML
     if not bracket:
-        inner = text[start + 1], text[end - 2]
-        if inner[0] in BRACKETS or inner[0] == "[":
+        if text[start + 1] in "([（【":
             return True
         outer = text[max(begin, start - 1) : start] + text[end : end + 1]
-        if set(outer) & set(MARKS) or not {*inner} - {*MARKS}:
+        if set(outer) & set(MARKS):
             return False  # marks in marks are emphasis
     if phrase[0] in _QUOTES or phrase[-1] in _SPEECH_ENDS or _is_title(phrase):
         return False
@@ -282,31 +390,53 @@ def _is_direction(text: str, begin: int, start: int, end: int) -> bool:
             pauses = _PAUSES.replace(":", "") if ended else _PAUSES
             apart = before[-1] in pauses or not (ended or after)
         return apart and _tells_an_act(phrase, strict=True)
+    if mark in _BOLD:
+        alone = phrase[0].islower() and not after[:1].islower()
+        return alone and _tells_an_act(phrase, strict=True)
     if _tells_an_act(phrase, strict=bracket):
         return True
-    if bracket or _is_said(phrase):
+    if _is_said(phrase) or phrase[0].isupper():
         return False
+    if bracket and not after:
+        return _AT_HAND.search(phrase[:_LONG]) is not None
     if phrase[0].islower():
-        return True
+        if bracket and (mark == "}" or len(phrase) < _SHORT):
+            return False  # "{name}", "(a) first"
+        # "*dragons*, you say?" has a word of the sentence at its beginning.
+        return text[end : end + 1] not in (*",;-'’", "." if bracket else ",")
     # Without capitals: a sentence by itself may be what is to be heard.
     apart = not _DENSE.match(text, end) if after else len(phrase) <= _A_FEW
-    return apart and not phrase[0].isupper() and not set(phrase) & set(_STOPS)
+    apart = apart or mark == "）"
+    return apart and mark not in "]］】}" and not set(phrase) & set(_STOPS)
+
+
+def _small(words: list[str]) -> list[str]:
+    # An "i" behind other words is the article of Italian.
+    return [x.casefold() if x != "i" or not at else "" for at, x in enumerate(words)]
 
 
 def _is_title(phrase: str) -> bool:
     """Return True for the name of a ship, an inn or a book: "The Laughing Mermaid"."""
-    words = _WORD.findall(phrase[:200])
+    words = _WORD.findall(phrase[:_LONG])
     long = [word for word in words[1:] if len(word) > len("from")]
     return bool(long) and all(word[0].isupper() for word in (words[0], *long))
 
 
 def _is_said(phrase: str) -> bool:
     """Return True if a phrase that tells no act is certainly not a stage direction."""
-    words = [x.casefold() for x in _WORD.findall(phrase[:200])]
+    words = _small(_WORD.findall(phrase[:_LONG]))
     return bool(
         phrase[-1:] in "!！"
+        or phrase[:1].isnumeric()
+        or any(map(str.isdecimal, phrase[:_LONG]))
         or (words and words[0].rstrip(",;:") in _SPEECH_BEGINS)
-        or _PERSONS.intersection(words[:1] if phrase[0].islower() else words)
+        or (
+            words
+            and words[0] in _PERSONS
+            and (words[0] not in _TO_YOU or not words[1:])
+        )
+        or (phrase[:1].isupper() and _PERSONS.intersection(words))
+        or _STATES.intersection(words[1:4])
         or _PERSONS_IN_OTHERS.search(phrase)
     )
 
@@ -314,35 +444,50 @@ def _is_said(phrase: str) -> bool:
 def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     """Return True if a phrase tells what somebody does, mostly in the third person.
 
-    ``strict``: only by words of the table.
+    ``strict``: only by words of the table, or by a reflexive verb.
     """
     if _PARTS_OF_ACTS.search(phrase):
         return not _PERSONS_IN_OTHERS.match(phrase)
     if _HE_IN_OTHERS.match(phrase):
         return not strict
-    found = _WORD.findall(phrase[:200])[:7]
-    words = [x.casefold() for x in found]
+    near = phrase[:_LONG]
+    found = _WORD.findall(near)[:7]
+    words = _small(found)
     while words[1:] and (words[0].endswith("ly") or words[0] in ("then", "and")):
         del words[0], found[0]
-    if not words or words[0] in _PERSONS or words[0].rstrip(",;:") in _SPEECH_BEGINS:
+    if words and (
+        (words[0] in _PERSONS and words[0] not in _TO_YOU)
+        or words[0].rstrip(",;:") in _SPEECH_BEGINS
+    ):
         return False
-    if words[-1] in _SILENCES and len(words) in (2, 3):
-        return True
-    if words[0] in _VERBS:
-        # With a capital, and more words, it is an order: "Bow before the king."
-        return len(words) == 1 or (found[0].islower() and not strict)
-    if _is_act(words[0]):
-        return True
-    they = words[0] in _THEY and len(words) > 1
-    last = (4 if strict else len(words)) if found[0][0].isupper() or they else 2
+    at_hand = _AT_HAND.search(near[:1].lower() + near[1:])
+    if words:
+        if words[-1] in _SILENCES and len(words) in (2, 3):
+            return True
+        if words[0] in _VERBS:
+            # With a capital, and more words, it is an order: "Bow before the king."
+            return len(words) == 1 or (found[0].islower() and not strict)
+        if _is_act(words[0]):
+            return True
+    himself = _REFLEXIVE.search(near)
+    if himself and himself.lastgroup:
+        return False
+    they = len(words) > 1 and (words[0] in _THEY or _IL.match(near) is not None)
+    if not (they or at_hand) and _INFORMS.match(near):
+        return False
+    last = (4 if strict else len(words)) if near[:1].isupper() or they else 2
     for word in words[1:last]:
         if word in _STATES:
             return False
         if _is_act(word.rstrip(",")):
             return True
-    if strict or _STATES.intersection(words):
+    if _STATES.intersection(words) or _is_said(phrase.rstrip("!！")):
         return False
-    return they or _NARRATIVE.match(phrase) is not None
+    if himself and (at_hand or himself.start() or not himself[0].startswith("s")):
+        return True
+    if strict:
+        return False
+    return they or at_hand is not None or _NARRATIVE.match(near) is not None
 
 
 def _is_act(word: str) -> bool:

@@ -91,6 +91,12 @@ def spoken(*pieces: str) -> list[str]:
         ("<details><summary>Why</summary>So it is.</details>", "Why So it is."),
         ("Two ``more `ticks` here``", "Two more ticks here"),
         ("Pay $5 (see https://a.example/b_c) or 6$.", "Pay $5 (see a.example) or 6$."),
+        ("#DnD at the (#tavern), C# and #1.", "DnD at the (tavern), C# and #1."),
+        ("un**believ**able and x^2^ ^(small)", "unbelievable and x2 (small)"),
+        ("See https://a.example/Dwarf_(myth).", "See a.example."),
+        ("> [!NOTE] It is out.", "It is out."),
+        (": The definition.", "The definition."),
+        ("Hi {{user}}, {name}.", "Hi {{user}}, {name}."),
         # signs that are no marks
         ("2**3 is eight; 2**10 more.", "2**3 is eight; 2**10 more."),
         (">= 5 will do.", ">= 5 will do."),
@@ -103,6 +109,8 @@ def spoken(*pieces: str) -> list[str]:
         ("Read https://a.example/b*c and/or go.", "Read a.example and/or go."),
         # emoji
         ("Hello :) there ;-) friend :smile:", "Hello there friend"),
+        ("Hi xD :/ ^_^ o_O (^_^) there", "Hi there"),
+        (r"Well ¯\_(ツ)_/¯ met (◕‿◕) friend ʕ•ᴥ•ʔ", "Well met friend"),  # noqa: RUF001
         ("Hello 😀!", "Hello!"),
         ("👨‍👩‍👧‍👦 A family 🇩🇪 of 👍🏽 four ❤️.", "A family of four."),
         ("1️⃣ Go → 2️⃣ Run", "1 Go, 2 Run"),
@@ -258,6 +266,7 @@ PIECES = st.sampled_from(
     [
         *("**", "*", "***", "_", "__", "`", "```", "~~", "||", "|", "#", "## ", "> "),
         *("(sighs) ", "*He nods. ", "（微笑）", "＊", "（", "】", " :) ", " -> "),  # noqa: RUF001
+        *("[sighs] ", "{", "}", "<i>", "</i>", "::", "~", "se ", "I ", "\\*", "（摸）"),  # noqa: RUF001
         *(
             "- ",
             "* ",
@@ -359,6 +368,7 @@ def test_more_spoken_words_are_never_fewer_written_ones(pieces: list[str]) -> No
             "😀",
             "👍\u200d",
         ),
+        *("[sighs] ", "[a", "{a", "<i>a", "::a", "~a", "^a", "(a b) ", "at ", "ʕ", "¯"),
         *("&am", "==", "#", "> ", "- ", "https://", "www.a", "*a.", "a ", "(*a", "1. "),
     ],
 )
