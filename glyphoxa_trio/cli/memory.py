@@ -170,6 +170,52 @@ def explain_prompt(
     )
 
 
+@memory_app.command(name="summarise")
+def summarise_evenings(
+    where: Where,
+    evenings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[EVENING]...",
+            help="Only these; sessions show has their ids.",
+            show_default=False,
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Also those that have a summary: it is replaced."),
+    ] = False,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object: summarised, unread, busy (ids of evenings),"
+            " input_tokens, output_tokens.",
+        ),
+    ] = False,
+) -> None:
+    """Summarise evenings that are over, and find facts in them, with memory.model.
+
+    A running program does that by itself. Here it is done at once, also for evenings
+    whose summary could not be read before. Exit status: 0 done, 1 some could not be
+    read, or another program is at them, 2 not done.
+    """
+    from .memory_summarise import summarise as run
+
+    raise typer.Exit(
+        run(
+            where,
+            evenings or (),
+            again=again,
+            campaign=campaign,
+            tenant=tenant,
+            as_json=json,
+        )
+    )
+
+
 @memory_app.command(name="review")
 def review_facts(
     where: Where,

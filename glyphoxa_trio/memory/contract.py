@@ -240,7 +240,31 @@ class TranscriptStore(Protocol):
     async def unsummarised(
         self, *, before: float
     ) -> tuple[tuple[CampaignKey, str], ...]:
-        """Return the evenings that ended before that time and have no summary."""
+        """Return the evenings that ended before that time and have no summary, or whose
+        summary was put off until then (`end_lease`)."""
+        ...
+
+    async def lease_summary(
+        self, campaign: CampaignKey, evening: str, *, before: float | None = None
+    ) -> int | None:
+        """Lease an evening to summarise it, and return how often that was put off.
+
+        None if a living holder has the lease, be it this one; or, with ``before``, if
+        the evening is not `unsummarised` any more. A lease ends with its holder.
+
+        Raises:
+          UnknownItem: there is no such evening.
+        """
+        ...
+
+    async def end_lease(
+        self, campaign: CampaignKey, evening: str, *, until: float | None = None
+    ) -> None:
+        """Give this holder's lease of an evening back, if it still has it.
+
+        ``until``: the work is put off until that time, also if there is a summary now.
+        None: it is done.
+        """
         ...
 
     async def set_summary(

@@ -3,13 +3,13 @@
 Each audience, the NPCs that heard exactly the same, gets a summary of what it heard.
 Everything that was made of an evening is written at its end, facts first: an evening
 has a summary if it is done. If no answer of the model can be read, the summary only
-says who spoke, so that the model is not asked for ever. A model that does not answer is
-asked again later, at longer and longer intervals.
+says who spoke, and the model is asked once more, an hour later. A model that does not
+answer is asked again later, at longer and longer intervals, in whatever program. Each
+evening is leased meanwhile, so that no other program pays for the same.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -23,7 +23,13 @@ from glyphoxa_trio.errors import said
 from glyphoxa_trio.memory.contract import FoundLine, Memory
 from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import Fact
-from glyphoxa_trio.memory.visibility import GAME_MASTER, NO_NPC, CampaignKey, Reach
+from glyphoxa_trio.memory.visibility import (
+    GAME_MASTER,
+    NO_NPC,
+    CampaignKey,
+    Reach,
+    Viewer,
+)
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,
@@ -57,7 +63,7 @@ MOST_ATTEMPTS: Final = 5  # at one answer, if turns need its place at the server
 _LOOKS: Final = 0.05  # seconds between two looks whether a turn does
 _WRITING: Final = 10.0
 _FIRST_PAUSE: Final = 60.0  # seconds after a model that did not answer
-_LONGEST_PAUSE: Final = 3600.0
+_LONGEST_PAUSE: Final = 3600.0  # and after one whose answer could not be read
 
 Evening = tuple[CampaignKey, str]
 
@@ -91,10 +97,9 @@ class Afterwards:
     idle: Callable[[], Awaitable[None]] = _at_once
     crowded: Callable[[], bool] = lambda: False
     changed: Callable[[CampaignKey], None] = lambda _: None
-    _failures: defaultdict[Evening, int] = attrs.field(
-        factory=lambda: defaultdict(int), init=False
-    )
-    _not_before: dict[Evening, float] = attrs.field(factory=dict, init=False)
+    _reported: set[Evening] = attrs.field(factory=set, init=False)
+    # Leases that could not be given back, with when to try again.
+    _unreturned: dict[Evening, float | None] = attrs.field(factory=dict, init=False)
 
     async def run(self) -> None:
         """Summarise evenings as they end, until cancelled."""
@@ -109,36 +114,64 @@ class Afterwards:
         written an evening as a whole or not at all.
         """
         done = 0
+        before = self.now()
         try:
-            due = await self.memory.transcripts.unsummarised(before=self.now())
+            for one in list(self._unreturned):
+                await self._return(one)
+            due = await self.memory.transcripts.unsummarised(before=before)
         except Exception as error:  # border: the store may be anything
             self.warn(f"no session can be summarised: {said(error)}")
             return 0
         for one in due:
-            if self._not_before.get(one, 0.0) > trio.current_time():
-                continue
             try:
-                await self._evening(*one)
+                done += bool(await self.summarise(*one, before=before))
             except Exception as error:  # border: so may the model
-                self._failed(one, error)
-            else:
-                self._not_before.pop(one, None)
-                self._failures.pop(one, None)
-                done += 1
+                if one not in self._reported:  # the others are the same
+                    self._reported.add(one)
+                    self.warn(
+                        f"the session {one[1]} of {one[0]} has no summary yet, and is"
+                        f" tried again: {said(error)}"
+                    )
         return done
 
-    def _failed(self, one: Evening, error: Exception) -> None:
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** self._failures[one])
-        self._failures[one] += 1
-        self._not_before[one] = trio.current_time() + pause
-        if self._failures[one] == 1:  # the others are the same
-            self.warn(
-                f"the session {one[1]} of {one[0]} has no summary yet, and is tried"
-                f" again: {said(error)}"
-            )
+    async def summarise(
+        self, campaign: CampaignKey, evening: str, *, before: float | None = None
+    ) -> bool | None:
+        """Summarise an evening, and return whether the model's answers could be read;
+        None if another program is at it.
 
-    async def _evening(self, campaign: CampaignKey, evening: str) -> None:
+        Args:
+          before: only if it is to be summarised by then; None asks the model anew,
+            whatever summaries there are.
+
+        Raises:
+          Exception: the model or the store failed; it is tried again later.
+        """
+        transcripts, one = self.memory.transcripts, (campaign, evening)
+        put_off = await transcripts.lease_summary(campaign, evening, before=before)
+        if put_off is None:
+            return None
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(put_off, 10))
+        try:
+            known = await transcripts.evening(campaign, GAME_MASTER, evening)
+            readable = await self._evening(campaign, evening, anew=before is None)
+            pause = 0.0 if readable or known.summary else _LONGEST_PAUSE
+        finally:
+            self._unreturned[one] = self.now() + pause if pause else None
+            with trio.move_on_after(_WRITING, shield=True):
+                await self._return(one)
+        return readable
+
+    async def _return(self, one: Evening) -> None:
+        """Give a lease back; if that fails, `once` tries it again."""
+        await self.memory.transcripts.end_lease(*one, until=self._unreturned[one])
+        del self._unreturned[one]
+
+    async def _evening(
+        self, campaign: CampaignKey, evening: str, *, anew: bool
+    ) -> bool:
         lines = await self._lines(campaign, evening)
+        readable = True
         summaries: list[tuple[Reach, str]] = []
         mentions = await Mentions.of(
             self.memory, campaign, lines, accept_above=self.config.accept_above
@@ -146,13 +179,19 @@ class Afterwards:
         facts: list[Fact] = []
         covered: list[frozenset[int]] = []  # by the facts of earlier audiences
         for audience in audiences(lines) if lines else ():
-            text, found = await self._audience(
-                evening, lines, audience, mentions, covered
-            )
-            summaries.append((audience.reach, text))
-            facts += found
+            heard = [lines[at] for at in audience.lines]
+            known = await self._known(campaign, evening, audience.reach)
+            if anew or known in ("", without_model(heard)):
+                text, found = await self._audience(
+                    evening, lines, audience, mentions, covered
+                )
+                if text or not known:
+                    told = text or without_model(heard)
+                    summaries.append((audience.reach, told))
+                readable = readable and bool(text or self.model is None)
+                facts += found
             covered.append(frozenset(audience.lines))
-        if not summaries:
+        if not lines:
             summaries.append((NO_NPC, without_model(lines)))
         with trio.fail_after(_WRITING) as scope:
             scope.shield = True
@@ -167,6 +206,13 @@ class Afterwards:
                 await self.memory.transcripts.set_summary(
                     campaign, evening, text, reach
                 )
+        return readable
+
+    async def _known(self, campaign: CampaignKey, evening: str, reach: Reach) -> str:
+        """Return the summary of that reach; "" if there is none."""
+        who = "" if reach.npcs is None else min(reach.npcs, default=None)
+        found = await self.memory.transcripts.evening(campaign, Viewer(who), evening)
+        return found.summary if found.reach == reach else ""
 
     async def _lines(
         self, campaign: CampaignKey, evening: str
@@ -183,10 +229,11 @@ class Afterwards:
         mentions: Mentions,
         covered: Sequence[frozenset[int]],
     ) -> tuple[str, list[Fact]]:
-        """Return the summary for an audience, and the facts that are new with it."""
+        """Return the summary for an audience, and the facts that are new with it; "" if
+        no answer could be read."""
         heard = {at + 1: lines[at] for at in audience.lines}
         if self.model is None:
-            return without_model([*heard.values()]), []
+            return "", []
         summary, facts, odd, unread = "", list[Fact](), 0, 0
         for places, text in pieces(lines, audience.lines)[-MOST_PIECES:]:
             found = await self._asked(self.model, request_of(text, summary))
@@ -217,7 +264,7 @@ class Afterwards:
                 f"the session {evening}: {unread} answers of {self.model.label} could"
                 f" not be read, and {odd} facts in the others were left out"
             )
-        return summary or without_model([*heard.values()]), facts
+        return summary, facts
 
     async def _asked(self, model: LLM, request: LLMRequest) -> Extracted | None:
         """Return the model's answer, asked twice at most; None if it is unreadable."""

@@ -24,8 +24,9 @@ from glyphoxa_trio.memory.knowledge import (
 )
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import EVERYONE, CampaignKey, Reach
+from glyphoxa_trio.testing.model_server import SayText, open_model_server
 
-from .support import run, terminal, written
+from .support import beside, run, terminal, written
 
 KEY = CampaignKey("nights")
 
@@ -545,3 +546,41 @@ def test_a_file_that_is_no_memory_is_refused_and_stays(
         assert "kept.db" in ran.stderr
         assert len(ran.stderr.splitlines()) == 1
     assert kept.read_bytes() == before
+
+
+@pytest.mark.border
+def test_evenings_are_summarised_at_once_and_anew(filled: Path) -> None:
+    def told(text: str) -> str:
+        return json.dumps({"summary": text, "facts": []})
+
+    # Each of the two audiences is asked about, and asked again for what is no JSON.
+    script = ["I will not.", "No.", "Never.", "No!", told("A dragon."), told("A man.")]
+    again = [told("A wyrm."), told("A woman.")]
+    evening = "table-1970-01-02"
+    with beside(open_model_server(list(map(SayText, script + again)))) as server:
+        model = {"provider": "chat_completions", "model": "m"}
+        memory = {"store": "kept.db", "campaign": "nights"}
+        llm = {**model, "base_url": server.base_url}
+        path = written(filled.parent, memory=memory, llm=llm)
+        unread = run("memory", "summarise", path)
+        assert unread.returncode == 1
+        assert f"{evening}: not summarised" in unread.stdout
+        for text, words in (("A dragon.", ()), ("A wyrm.", (evening, "--again"))):
+            done = said("memory", "summarise", path, *words)
+            assert (done["summarised"], done["unread"]) == ([evening], [])
+            (shown,) = said("sessions", "show", path, "table")["evenings"]
+            assert text in [x["text"] for x in shown["summaries"]]
+        assert len(server.requests) == 8
+        assert said("memory", "summarise", path)["summarised"] == []
+        refused = run("memory", "summarise", path, evening)
+        assert "--again writes it anew" in refused.stderr
+        assert len(server.requests) == 8
+
+
+def test_only_evenings_that_are_there_and_a_model_that_can_write(filled: Path) -> None:
+    ran = run("memory", "summarise", filled, "table-1970-01-03")
+    assert ran.returncode == 2
+    assert "did you mean table-1970-01-02?" in ran.stderr
+    ran = run("memory", "summarise", filled)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "the offline stand-in writes no summaries" in ran.stderr

@@ -19,7 +19,9 @@ from trio.testing import MockClock
 from glyphoxa_trio.config.memory import MemoryConfig
 from glyphoxa_trio.memory.contract import FoundLine
 from glyphoxa_trio.memory.entries import Line
+from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.in_memory.transcripts import InMemoryTranscripts
 from glyphoxa_trio.memory.knowledge import Basis, Entity, EntityKind, Fact, Standing
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import (
@@ -52,6 +54,10 @@ from tests.npc.support import Reply, ScriptedLLM
 YSOLDE = Reach.of("Ysolde")
 BOTH = Reach.of("Bartok", "Ysolde")
 LATER = 4e9
+
+
+def now() -> float:
+    return LATER + trio.current_time()
 
 
 def answer(summary: str = "They met.", *facts: dict[str, Any]) -> str:
@@ -92,7 +98,7 @@ class Night:
             memory=self.told.memory,
             model=model,
             config=MemoryConfig(accept_above=0.8),
-            now=lambda: LATER,
+            now=now,
             charge=self.charged.append,
             warn=self.warned.append,
             changed=self.changed.append,
@@ -108,8 +114,10 @@ class Night:
         )
         return {x.fact.text: x.fact for x in found}
 
-    async def due(self) -> int:
-        return len(await self.told.memory.transcripts.unsummarised(before=LATER))
+    async def due(self, seconds: float = 0.0) -> int:
+        """Return how many evenings are to be summarised so many seconds later."""
+        asked = self.told.memory.transcripts.unsummarised
+        return len(await asked(before=now() + seconds))
 
 
 async def test_each_audience_gets_a_summary_of_what_it_heard() -> None:
@@ -448,7 +456,102 @@ def test_odd_facts_are_left_out_and_counted() -> None:
     assert (one.lines, one.about) == ((), ())
 
 
-async def test_what_cannot_be_read_is_asked_for_once_more_and_never_again() -> None:
+async def test_what_cannot_be_read_is_asked_for_once_more_in_a_later_hour(
+    autojump_clock: MockClock,
+) -> None:
+    night = Night()
+    evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
+    assert len((await night.after("I will not.", "No.")).requests) == 2
+    assert "Aria began: Hail!" in await night.summary("Bartok", evening)
+    for seconds, due in ((0, 0), (3599, 0), (3600, 1)):
+        assert await night.due(seconds) == due
+    await trio.sleep(3600)
+    again = Night(night.told)  # as in another program
+    assert len((await again.after(answer("Aria came."))).requests) == 1
+    assert await night.summary("Bartok", evening) == "Aria came."
+    assert await night.due(1e9) == 0
+
+    evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
+    await night.after("I will not.", "No.")
+    await trio.sleep(3600)
+    await night.after("I will not.", "No.")
+    assert "Aria began: Hail!" in await night.summary("Bartok", evening)
+    assert await night.due(1e9) == 0
+
+
+async def test_only_those_are_asked_for_again_that_could_not_be_read(
+    autojump_clock: MockClock,
+) -> None:
+    night = Night()
+    evening = await night.told.evening(
+        said("Aria", "Hail!", player="p1"), said("Bartok", "Psst.", BARTOK)
+    )
+    await night.after(answer("To Bartok."), "No.", "No.")
+    await trio.sleep(3600)
+    assert len((await night.after(answer("To all."))).requests) == 1
+    assert await night.summary("Bartok", evening) == "To Bartok."
+    assert await night.summary("Ysolde", evening) == "To all."
+
+
+async def test_programs_that_share_a_memory_pay_once_for_an_evening(
+    autojump_clock: MockClock,
+) -> None:
+    night = Night()
+    memory = night.told.memory
+    assert isinstance(memory, InMemory)
+    for _ in range(3):
+        await night.told.evening(said("Aria", "Hail!", player="p1"))
+    models = [ScriptedLLM(lambda _: [1.0, answer("x"), Finished()]) for _ in range(4)]
+    async with trio.open_nursery() as nursery:
+        for model in models:
+            one = attrs.evolve(night.afterwards(model), memory=memory.beside())
+            nursery.start_soon(one.once)
+    assert sum(len(model.requests) for model in models) == 3
+    assert await night.due() == 0
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_summary_that_ended_with_its_program_is_made_by_another(
+    autojump_clock: MockClock, killed: bool
+) -> None:
+    night = Night()
+    memory = night.told.memory
+    assert isinstance(memory, InMemory)
+    evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
+    dying = memory.beside()
+    model = ScriptedLLM(lambda _: [1000.0])
+    if killed:
+        assert await dying.transcripts.lease_summary(HERE, evening) == 0
+    else:
+        with trio.move_on_after(5):
+            await attrs.evolve(night.afterwards(model), memory=dying).once()
+        assert len((await night.after(answer("x"))).requests) == 0
+        await trio.sleep(60)  # who only asks now and then does not pay each time
+    dying.die()
+    await night.after(answer("Aria came."))
+    assert await night.summary("Bartok", evening) == "Aria came."
+
+
+async def test_a_lease_that_could_not_be_given_back_is_given_back_later(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Night()
+    evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
+    model = ScriptedLLM([[ValueError("a bug")], [answer("Aria came."), Finished()]])
+    one = night.afterwards(model)
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise MemoryUnavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryTranscripts, "end_lease", away)
+        assert await one.once() == 0
+    await trio.sleep(60)
+    assert await one.once() == 1
+    assert await night.summary("Bartok", evening) == "Aria came."
+
+
+async def test_what_cannot_be_read_is_asked_for_twice() -> None:
     night = Night()
     evening = await night.told.evening(
         said("Aria", "Hail!", player="p1"), said("Bartok", "Hail, Aria.")
@@ -538,7 +641,7 @@ async def test_an_answer_without_an_end_is_cut_and_one_that_hangs_is_left(
     await night.afterwards(model).once()
     assert "no whole answer within 300 s" in night.warned[0]
     assert model.open == 0
-    assert await night.due() == 1
+    assert (await night.due(59), await night.due(60)) == (0, 1)
 
 
 async def test_a_request_waits_until_no_turn_runs(autojump_clock: MockClock) -> None:
@@ -584,7 +687,9 @@ async def test_a_request_gives_way_to_turns_and_does_not_try_for_ever(
     assert "turns needed its place each time" in night.warned[-1]
 
 
-async def test_what_a_player_has_forgotten_meanwhile_does_not_come_back() -> None:
+async def test_what_a_player_has_forgotten_meanwhile_does_not_come_back(
+    autojump_clock: MockClock,
+) -> None:
     night = Night()
     evening = await night.told.evening(
         said("Aria", "I am a spy.", player="p1"), said("Bartok", "Aha.")
@@ -600,8 +705,8 @@ async def test_what_a_player_has_forgotten_meanwhile_does_not_come_back() -> Non
 
     afterwards.idle = forget
     await afterwards.once()
-    assert (await night.due(), len(night.warned)) == (1, 1)
-    afterwards._not_before.clear()
+    assert (await night.due(3600), len(night.warned)) == (1, 1)
+    await trio.sleep(60)
     await afterwards.once()
     assert await night.summary("Bartok", evening) == "Bartok was amazed."
 

@@ -70,6 +70,25 @@ class EveningData:
     began: float
     ended: float | None = None
     summaries: dict[Reach, str] = attrs.field(factory=dict)
+    leased: str = ""  # by the holder of this id
+    put_off: int = 0
+    due: float | None = None
+
+    def is_due(self, before: float) -> bool:
+        """Return True if it is to be summarised."""
+        if self.ended is None or self.ended >= before:
+            return False
+        return not self.summaries if self.due is None else self.due <= before
+
+    def lease(self, holder: str) -> int:
+        """Have the holder summarise it; return how often that was put off."""
+        self.leased = holder
+        return self.put_off
+
+    def end_lease(self, until: float | None) -> None:
+        """End the lease; put the work off until then, or never do it again."""
+        self.leased, self.due = "", until
+        self.put_off = 0 if until is None else self.put_off + 1
 
     def end(self, at: float) -> None:
         """End it, unless it has ended."""

@@ -41,7 +41,7 @@ class InMemory:
 
     def __attrs_post_init__(self) -> None:
         self.journal = InMemoryJournal(self.rows, self.holder)
-        self.transcripts = InMemoryTranscripts(self.rows)
+        self.transcripts = InMemoryTranscripts(self.rows, self.holder)
         self.index = InMemoryIndex(self.rows)
         self.graph = InMemoryGraph(self.rows)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 
 import attrs
 
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
-from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
+from glyphoxa_trio.memory.entries import Claim, Evening, Holder, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
 from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
@@ -25,9 +26,10 @@ from .rows import EveningData, Rows
 
 @attrs.frozen(eq=False)
 class InMemoryTranscripts:
-    """The `TranscriptStore` of the rows."""
+    """The `TranscriptStore` of the rows, for one holder."""
 
     rows: Rows
+    holder: Holder
 
     async def begin_evening(
         self, claim: Claim, at: float, *, within: float | None = None
@@ -165,10 +167,26 @@ class InMemoryTranscripts:
         self, *, before: float
     ) -> tuple[tuple[CampaignKey, str], ...]:
         return tuple(
-            (x.campaign, x.name)
-            for x in self.rows.evenings
-            if x.ended is not None and x.ended < before and not x.summaries
+            (x.campaign, x.name) for x in self.rows.evenings if x.is_due(before)
         )
+
+    async def lease_summary(
+        self, campaign: CampaignKey, evening: str, *, before: float | None = None
+    ) -> int | None:
+        one = self.rows.evening(campaign, evening)
+        if one.leased and one.leased not in self.rows.dead:
+            return None
+        if before is not None and not one.is_due(before):
+            return None
+        return one.lease(self.holder.id)
+
+    async def end_lease(
+        self, campaign: CampaignKey, evening: str, *, until: float | None = None
+    ) -> None:
+        with suppress(UnknownItem):
+            one = self.rows.evening(campaign, evening)
+            if one.leased == self.holder.id:
+                one.end_lease(until)
 
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach

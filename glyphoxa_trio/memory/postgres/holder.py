@@ -44,6 +44,17 @@ def alive(column: str) -> str:
     )"""
 
 
+def held_by_another(column: str) -> str:
+    """Return the condition that another process that may live has the lock's key.
+
+    Its parameters are ``me``, the key of this process, and ``settled``, as that of its
+    `LivingHolder`.
+    """
+    return f"""({column} is not null and {column} <> %(me)s and (
+        {alive(column)} or not %(settled)s or not {alive("%(me)s")}
+    ))"""
+
+
 def key_of(holder: Holder) -> int:
     """Return the key of a holder's lock."""
     return int.from_bytes(bytes.fromhex(holder.id), "big", signed=True)

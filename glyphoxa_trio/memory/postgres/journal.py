@@ -30,7 +30,7 @@ from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere
 from glyphoxa_trio.memory.visibility import CampaignKey
 
 from .appending import Appender, Claimed, taken
-from .holder import LivingHolder, alive, id_of, key_of
+from .holder import LivingHolder, alive, held_by_another, id_of, key_of
 from .pool import PostgresPool
 from .rows import Connection, fit, made_campaign
 from .together import Together
@@ -153,9 +153,7 @@ def _claim(
     row = connection.execute(
         f"""
         select s.id, s.campaign, s.epoch, s.last, s.ended, s.place, s.holder,
-            s.holder is not null and s.holder <> %(me)s and (
-                {alive("s.holder")} or not %(settled)s or not {alive("%(me)s")}
-            ),
+            {held_by_another("s.holder")},
             exists (select from line where line.session = s.id),
             exists (select from entry where entry.session = s.id),
             {epochs}, campaign.name, campaign.tenant

@@ -272,4 +272,10 @@ MIGRATIONS: Final = (
         union all select 'line', max(session) from line
     ) as written where upto is not null;
     """,
+    # Who summarises an evening now, how often that was put off, and until when.
+    """
+    alter table evening add column leased bigint;
+    alter table evening add column put_off bigint not null default 0;
+    alter table evening add column due double precision;
+    """,
 )

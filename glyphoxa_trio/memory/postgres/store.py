@@ -124,7 +124,7 @@ async def open_postgres(
             pool,
             alive.holder,
             PostgresJournal(pool, alive, together, timelines),
-            PostgresTranscripts(pool),
+            PostgresTranscripts(pool, alive),
             PostgresIndex(pool, vectors),
             PostgresGraph(pool),
         )

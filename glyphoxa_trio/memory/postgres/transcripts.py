@@ -19,6 +19,7 @@ from glyphoxa_trio.memory.visibility import (
 from glyphoxa_trio.memory.words import evening_name, words_in_query
 
 from .found_lines import MOST_RANKED, recent, search
+from .holder import LivingHolder, held_by_another, key_of
 from .pool import PostgresPool
 from .rows import (
     Connection,
@@ -37,6 +38,7 @@ class PostgresTranscripts:
     """The `TranscriptStore` of a database. Its methods are described there."""
 
     pool: PostgresPool
+    living: LivingHolder
 
     async def begin_evening(
         self, claim: Claim, at: float, *, within: float | None = None
@@ -100,6 +102,18 @@ class PostgresTranscripts:
         self, *, before: float
     ) -> tuple[tuple[CampaignKey, str], ...]:
         return await self.pool.read_one(_unsummarised, before)
+
+    async def lease_summary(
+        self, campaign: CampaignKey, evening: str, *, before: float | None = None
+    ) -> int | None:
+        me, settled = key_of(self.living.holder), self.living.settled
+        return await self.pool.write(_lease, me, settled, campaign, evening, before)
+
+    async def end_lease(
+        self, campaign: CampaignKey, evening: str, *, until: float | None = None
+    ) -> None:
+        me = key_of(self.living.holder)
+        await self.pool.write(_end_lease, me, campaign, evening, until)
 
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
@@ -235,17 +249,64 @@ def _as(
     )
 
 
+# The condition that an evening is to be summarised by a time.
+_DUE: Final = """coalesce(ended < %(before)s and case
+    when due is not null then due <= %(before)s
+    else not exists (select from summary where summary.evening = evening.id)
+end, false)"""
+
+
 def _unsummarised(
     connection: Connection, before: float
 ) -> tuple[tuple[CampaignKey, str], ...]:
     rows = connection.execute(
-        "select campaign.name, campaign.tenant, x.name"
-        " from evening x join campaign on campaign.id = x.campaign"
-        " where x.ended < %s and not exists"
-        " (select from summary where summary.evening = x.id) order by x.id",
-        (before,),
+        "select campaign.name, campaign.tenant, evening.name"
+        " from evening join campaign on campaign.id = evening.campaign"
+        f" where {_DUE} order by evening.id",
+        {"before": before},
     )
     return tuple((CampaignKey(name, tenant), x) for name, tenant, x in rows)
+
+
+def _lease(
+    connection: Connection,
+    me: int,
+    settled: bool,
+    key: CampaignKey,
+    evening: str,
+    before: float | None,
+) -> int | None:
+    row = _row(connection, campaign_id(connection, key), evening)
+    values = {"row": row, "before": before, "me": me, "settled": settled}
+    connection.execute("select from evening where id = %(row)s for update", values)
+    found = connection.execute(
+        "update evening set leased = %(me)s where id = %(row)s"
+        f" and (%(before)s::float is null or {_DUE})"
+        f" and (leased is null or not {held_by_another('leased')} and leased <> %(me)s)"
+        " returning put_off",
+        values,
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _end_lease(
+    connection: Connection,
+    me: int,
+    key: CampaignKey,
+    evening: str,
+    until: float | None,
+) -> None:
+    connection.execute(
+        "update evening set leased = null, due = %(until)s, put_off = case"
+        " when %(until)s::float is null then 0 else put_off + 1 end"
+        " where leased = %(me)s and campaign = %(campaign)s and name = %(evening)s",
+        {
+            "until": until,
+            "me": me,
+            "campaign": campaign_id(connection, key),
+            "evening": fit(evening),
+        },
+    )
 
 
 def _set_summary(

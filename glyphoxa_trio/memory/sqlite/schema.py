@@ -299,5 +299,11 @@ SCHEMA: Final = Schema(
             union all select 'line', max(id) from line
         ) where upto is not null;
         """,
+        # Who summarises an evening now, how often that was put off, and until when.
+        """
+        alter table evening add column leased text not null default '';
+        alter table evening add column put_off integer not null default 0;
+        alter table evening add column due real;
+        """,
     ),
 )

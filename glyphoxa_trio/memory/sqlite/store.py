@@ -117,7 +117,7 @@ async def open_sqlite(
                 opened,
                 holder=lock.holder,
                 journal=SqliteJournal(opened, lock.holder),
-                transcripts=SqliteTranscripts(opened),
+                transcripts=SqliteTranscripts(opened, lock.holder),
                 index=SqliteIndex(opened),
                 graph=SqliteGraph(opened),
             )

@@ -10,7 +10,7 @@ import apsw
 import attrs
 
 from glyphoxa_trio.memory.contract import FoundLine, FoundLines
-from glyphoxa_trio.memory.entries import Claim, Evening, check_heard
+from glyphoxa_trio.memory.entries import Claim, Evening, Holder, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
 from glyphoxa_trio.memory.visibility import (
     GAME_MASTER,
@@ -31,6 +31,7 @@ from .audiences import (
     sight_of,
 )
 from .found_lines import recent, search
+from .holders import is_alive
 
 _MOST_EVENINGS: Final = 10_000
 
@@ -40,6 +41,7 @@ class SqliteTranscripts:
     """The lines that were said, in a memory file."""
 
     _pool: SqlitePool
+    _holder: Holder
 
     async def begin_evening(
         self, claim: Claim, at: float, *, within: float | None = None
@@ -116,8 +118,41 @@ class SqliteTranscripts:
     async def unsummarised(
         self, *, before: float
     ) -> tuple[tuple[CampaignKey, str], ...]:
-        """Return the evenings that ended before that time and have no summary."""
+        """Return the evenings that are to be summarised by that time."""
         return await self._pool.read(_unsummarised, before)
+
+    async def lease_summary(
+        self, campaign: CampaignKey, evening: str, *, before: float | None = None
+    ) -> int | None:
+        """Lease an evening to summarise it, and return how often that was put off."""
+        return await self._pool.write(self._lease, campaign, evening, before)
+
+    def _lease(
+        self,
+        connection: apsw.Connection,
+        key: CampaignKey,
+        evening: str,
+        before: float | None,
+    ) -> int | None:
+        put_off: int
+        id_ = _row_of(connection, key, evening)
+        leased, put_off, due = connection.execute(
+            f"select leased, put_off, {_DUE} from evening where id = ?", (before, id_)
+        ).get
+        if leased and is_alive(self._pool.path, leased):
+            return None
+        if before is not None and not due:
+            return None
+        connection.execute(
+            "update evening set leased = ? where id = ?", (self._holder.id, id_)
+        )
+        return put_off
+
+    async def end_lease(
+        self, campaign: CampaignKey, evening: str, *, until: float | None = None
+    ) -> None:
+        """Give this holder's lease of an evening back, if it still has it."""
+        await self._pool.write(_end_lease, campaign, evening, self._holder.id, until)
 
     async def set_summary(
         self, campaign: CampaignKey, evening: str, text: str, reach: Reach
@@ -144,7 +179,7 @@ def _begin(
         "select id from session where tenant = ? and name = ?",
         (plain(claim.tenant), plain(claim.session)),
     ).get
-    goes_on = connection.execute(
+    goes_on: list[tuple[int, str, float, float]] = connection.execute(
         f"select id, name, began, {_LAST} from evening"
         " where session = ? and ended is null",
         (session,),
@@ -284,18 +319,40 @@ def _as(connection: apsw.Connection, sight: Sight, row: tuple[Any, ...]) -> Even
     )
 
 
+# The condition that an evening is to be summarised by a time.
+_DUE: Final = """coalesce(ended < ?1 and case
+    when due is not null then due <= ?1
+    else not exists (select 1 from summary where summary.evening = evening.id)
+end, false)"""
+
+
 def _unsummarised(
     connection: apsw.Connection, before: float
 ) -> tuple[tuple[CampaignKey, str], ...]:
     rows = connection.execute(
-        """select campaign.name, tenant, evening.name
+        f"""select campaign.name, tenant, evening.name
         from evening join campaign on campaign.id = campaign
-        where ended < ?
-        and not exists (select 1 from summary where evening = evening.id)
-        order by evening.id""",
+        where {_DUE} order by evening.id""",
         (before,),
     )
     return tuple((CampaignKey(name, tenant), evening) for name, tenant, evening in rows)
+
+
+def _end_lease(
+    connection: apsw.Connection,
+    key: CampaignKey,
+    evening: str,
+    holder: str,
+    until: float | None,
+) -> None:
+    connection.execute(
+        """update evening set leased = '', due = ?1,
+        put_off = case when ?1 is null then 0 else put_off + 1 end
+        where leased = ?2 and name = ?3 and campaign = (
+            select id from campaign where tenant = ?4 and name = ?5
+        )""",
+        (until, holder, plain(evening), plain(key.tenant), plain(key.campaign)),
+    )
 
 
 def _set_summary(

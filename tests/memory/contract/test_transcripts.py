@@ -389,6 +389,49 @@ async def test_a_summary_is_for_those_who_heard_all_of_it(
             await store.transcripts.set_summary(BARROW, evening.id, "", hidden)
 
 
+async def test_one_living_holder_at_a_time_summarises_an_evening(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store, open_store() as other:
+        claim = await claimed(store)
+        evening = (await store.transcripts.begin_evening(claim, DAY)).id
+        lease, back = store.transcripts.lease_summary, store.transcripts.end_lease
+        assert await lease(BARROW, evening, before=DAY + 99) is None  # it goes on
+        await store.transcripts.end_evening(BARROW, evening, DAY + 9)
+        assert await lease(BARROW, evening, before=DAY + 9) is None
+        assert await lease(BARROW, evening, before=DAY + 10) == 0
+        for one in (store, other):
+            assert await one.transcripts.lease_summary(BARROW, evening) is None
+        await other.transcripts.end_lease(BARROW, evening)  # it is not its own
+        assert await other.transcripts.lease_summary(BARROW, evening) is None
+        for count in (1, 2):
+            await back(BARROW, evening, until=DAY + 50)
+            for at, there in ((DAY + 49, ()), (DAY + 50, ((BARROW, evening),))):
+                assert await store.transcripts.unsummarised(before=at) == there
+            assert await lease(BARROW, evening, before=DAY + 49) is None
+            assert await lease(BARROW, evening, before=DAY + 50) == count
+        await store.transcripts.set_summary(BARROW, evening, "Hm.", EVERYONE)
+        await back(BARROW, evening, until=DAY + 60)  # it is to be done better
+        assert await other.transcripts.lease_summary(BARROW, evening, before=2e9) == 3
+        await other.transcripts.end_lease(BARROW, evening)
+        assert await store.transcripts.unsummarised(before=2e9) == ()
+        assert await lease(BARROW, evening) == 0  # whatever there is
+        with pytest.raises(UnknownItem):
+            await lease(BARROW, "nothing")
+        await back(BARROW, "nothing")
+        await back(CampaignKey("nowhere"), evening)
+
+
+async def test_a_lease_ends_with_its_holder(open_store: OpenStore) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        evening = (await store.transcripts.begin_evening(claim, DAY)).id
+        async with open_store() as dying:
+            assert await dying.transcripts.lease_summary(BARROW, evening) == 0
+            assert await store.transcripts.lease_summary(BARROW, evening) is None
+        assert await store.transcripts.lease_summary(BARROW, evening) == 0
+
+
 # Lines of three sessions in two campaigns and a third of another tenant.
 TABLES = (("one", "a", ""), ("two", "a", ""), ("three", "b", ""), ("one", "a", "t"))
 NPCS = ("Bo", "Mira", "Ann")
