@@ -35,6 +35,7 @@ PERSON_NAMES: Final = {
     *("patron", "player", "customer", "person", "who", "whom", "character", "user"),
     *("guest", "recipient", "owner", "participant", "buyer"),
 }
+_COUNT_NAMES: Final = {"quantity", "amount", "count", "copies"}
 _DICE_NUMBERS: Final = (
     {"count", "number", "dice", "num", "rolls", "times"},
     {"sides", "faces", "die"},
@@ -73,28 +74,35 @@ class KnownThings:
     """The things with an id that tools have told of, newest first.
 
     Each is the word for it, its id, its name, and if it was made in this conversation.
+    ``said`` are the arguments of earlier calls, by the names of their parameters.
     """
 
     all: tuple[tuple[str, str, str, bool], ...] = ()
+    said: Mapping[str, Any] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> KnownThings:
         """Return the things of which the results in these messages tell."""
-        names = {call.id: call.name for one in messages for call in one.calls}
+        calls = {call.id: call for one in messages for call in one.calls}
         found: list[tuple[str, str, str, bool]] = []
         for one in reversed(messages):
             read = one.role == "tool" and len(one.content) <= _MOST_READ
             data = object_in(one.content).get("data") if read else None
-            called = words_of(names.get(one.call_id, "").rpartition("__")[2])
-            if not isinstance(data, dict):
+            call = calls.get(one.call_id)
+            if not isinstance(data, dict) or not call:
                 continue
-            made = bool(called & _MAKING)
+            called = words_of(call.name.rpartition("__")[2])
             for word in sorted(called - _MAKING):
-                found += _thing(word, data, made)
+                found += _thing(word, data, bool(called & _MAKING))
             for key, inner in data.items():
                 for entry in inner if isinstance(inner, list) else ():
                     found += _thing(key, entry, made=False)
-        return cls(tuple(found))
+        said = {
+            name: value
+            for call in calls.values()
+            for name, value in object_in(call.arguments).items()
+        }
+        return cls(tuple(found), said)
 
     def id_for(self, parameter: str, text: str, *, required: bool) -> str | None:
         """Return the id of what is named in ``text``, or of the newest one."""
@@ -111,16 +119,16 @@ class KnownThings:
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text is; empty if it is none."""
+    """Return the JSON object in a text; an empty one if there is none."""
     try:
-        value = json.loads(text or "{}")
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _thing(kind: str, data: Any, made: bool) -> list[tuple[str, str, str, bool]]:
-    """Return the thing of a kind that an object of a result describes, if it does."""
+    """Return the thing with an id that a result describes, if it does."""
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         return []
     name = data.get("name") or data.get("title") or ""
@@ -203,26 +211,23 @@ class _ArgumentReader:
         meant = [name for name in ids if name in required] or ids[:1]
         for name, schema in schemas.items():
             needed = name in required
-            value = None
+            value, sure = None, False
             if name not in ids or name in meant:
-                value = self._evident(name, schema, needed)
+                value, sure = self._value(name, schema, needed)
             if value is None and name in ids:
                 value = self.known.id_for(name, self.utterance.text, required=needed)
-                evident += value is not None and needed
-            elif value is not None:
-                evident += 1
-            if value is None and needed:
-                value = self._supposed(name, schema)
-                if value == "" and self.own <= stems(self.utterance.text):
-                    # The tool was named in full, so the topic is left.
-                    value = self.utterance.topic
-                if value is None or self._echoes(value):
-                    missing[name] = choices_of(schema) or _least(schema)
-                    continue
+                sure = value is not None and needed
+            if needed and not sure and value == "" and self._named_in_full():
+                value = self.utterance.topic
+            if needed and not sure and self._echoes(value):
+                value = self._said_before(name)
             if value is None and words_of(name) <= _NAME_NAMES:
                 value = self.utterance.called or None
             if value is not None:
                 arguments[name] = value
+                evident += sure
+            elif needed:
+                missing[name] = choices_of(schema) or _least(schema)
         # A choice that is left open is the first one, a number 1, if all else was said.
         said_some = any(isinstance(x, str) for x in arguments.values())
         if said_some and all(missing.values()):
@@ -234,8 +239,8 @@ class _ArgumentReader:
             for name, schema in schemas.items():
                 searched = words_of(name) & {"name", *QUERY_NAMES}
                 if searched and _type(schema) == "string" and not choices_of(schema):
-                    said = not self._echoes(about)
-                    return ReadArguments({name: about} if said else {}, {}, evident)
+                    arguments = {} if self._echoes(about) else {name: about}
+                    break
         return ReadArguments(arguments, missing, evident)
 
     def _plain(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -252,65 +257,80 @@ class _ArgumentReader:
                     return {**self._plain(one), **schema}
         return schema
 
+    def _named_in_full(self) -> bool:
+        return self.own <= stems(self.utterance.text)
+
     def _echoes(self, value: object) -> bool:
         """Return whether a value is empty or only repeats the name of the tool."""
-        if value == [] or value == {}:
+        if value is None or value in ([], {}):
             return True
         if not isinstance(value, str) or value == self.utterance.quoted:
             return False
         return not value or stems(value) <= self.own
 
-    def _evident(self, name: str, schema: Mapping[str, Any], required: bool) -> Any:
-        """Return a value that can only be meant for this parameter; None if none."""
-        words = words_of(name)
-        if choices := choices_of(schema):
-            return _chosen(choices, self.utterance, self.own)
-        stemmed = {stem(word) for word in words}
-        text = self.utterance.text.lower()
-        match _type(schema):
-            case "integer" | "number" as kind:
-                if (dice := self._of_dice(words)) is not None:
-                    return dice
-                for at, (number, unit) in enumerate(self.numbers):
-                    before = re.search(rf"(\w+)(?: of)? {re.escape(number)}\b", text)
-                    near = {unit.lower(), before[1] if before else ""}
-                    if stemmed & {stem(x) for x in near}:
-                        return _number(self.numbers.pop(at)[0], kind)
-            case "boolean" if not required:
-                if stemmed & {stem(x) for x in text.split()}:
-                    return not _NEGATED.search(text)
-            case "string":
-                if words & _DICE_NAMES:
-                    return self.utterance.dice
-                if words & _PATH_NAMES:
-                    return self.utterance.file
-                if words & _IDENTIFIER_NAMES:
-                    return self.utterance.identifier
-        return None
+    def _said_before(self, name: str) -> Any:
+        """Return what an earlier call had, if "the note" or "it" is spoken of."""
+        refers = re.search(r"(?i)\b(?:it|that|the|this|same)\b", self.utterance.text)
+        again = refers and words_of(name) & (_PATH_NAMES | PERSON_NAMES)
+        return self.known.said.get(name) if again else None
 
-    def _supposed(self, name: str, schema: Mapping[str, Any]) -> Any:
-        """Return the likeliest value of a required parameter."""
+    def _value(
+        self, name: str, schema: Mapping[str, Any], needed: bool
+    ) -> tuple[Any, bool]:
+        """Return a value, and if it can only be meant for this parameter.
+
+        It is guessed only if it is needed; None if there is none.
+        """
+        words, said = words_of(name), self.utterance
+        choices = choices_of(schema)
+        if choices and (chosen := _chosen(choices, said, self.own)) is not None:
+            return chosen, True
+        kind = "" if choices else _type(schema)
+        if (sure := self._evident(words, kind)) is not None:
+            return sure, True
+        spoken = {stem(x) for x in said.text.lower().split()}
+        if kind == "boolean" and (needed or {stem(word) for word in words} & spoken):
+            return not _NEGATED.search(said.text.lower()), not needed
+        if not needed:
+            return None, False
         if "default" in schema:
-            return schema["default"]
-        if choices := choices_of(schema):
-            return choices[0] if len(choices) == 1 else None
-        match _type(schema):
-            case "integer" | "number" as kind:
-                if self.numbers:
-                    return _number(self.numbers.pop(0)[0], kind)
-                counts = words_of(name) & {"quantity", "amount", "count", "copies"}
-                return 1 if counts else None
-            case "boolean":
-                return not _NEGATED.search(self.utterance.text.lower())
-            case "array":
-                return self._several(name, schema)
-            case "object" if self.depth < 3:
-                self.depth += 1
-                inner = self.read(schema)
-                self.depth -= 1
-                return None if inner.missing else inner.arguments
-            case "string":
-                return self._text(words_of(name))
+            return schema["default"], False
+        if choices:
+            return (choices[0] if len(choices) == 1 else None), False
+        value: Any = None
+        if kind in ("integer", "number"):
+            number = self.numbers.pop(0)[0] if self.numbers else ""
+            guess = 1 if words & _COUNT_NAMES else None
+            value = _number(number, kind) if number else guess
+        elif kind == "array":
+            value = self._several(name, schema)
+        elif kind == "object" and self.depth < 3:
+            self.depth += 1
+            inner = self.read(schema)
+            self.depth -= 1
+            value = None if inner.missing else inner.arguments
+        elif kind == "string":
+            value = self._text(words)
+        return value, False
+
+    def _evident(self, words: frozenset[str], kind: str) -> Any:
+        """Return a value that can only be meant for a parameter with this name."""
+        said = self.utterance
+        if kind in ("integer", "number"):
+            if (dice := self._of_dice(words)) is not None:
+                return dice
+            for at, (number, unit) in enumerate(self.numbers):
+                before = rf"(\w+)(?: of)? {re.escape(number)}\b"
+                near = [unit.lower(), *re.findall(before, said.text.lower())]
+                if {stem(word) for word in words} & {stem(x) for x in near}:
+                    return _number(self.numbers.pop(at)[0], kind)
+        for names, value in (
+            (_DICE_NAMES, said.dice),
+            (_PATH_NAMES, said.file),
+            (_IDENTIFIER_NAMES, said.identifier),
+        ):
+            if kind == "string" and words & names:
+                return value
         return None
 
     def _of_dice(self, words: frozenset[str]) -> int | None:
@@ -337,7 +357,7 @@ class _ArgumentReader:
             parts = re.split(r",\s*(?:and )?|\s+and\s+", found["list"])
             return [part.strip() for part in parts if part.strip()]
         text = kind == "string" and self.utterance.after("from", "with", "using")
-        value = text or self._supposed(name, one)
+        value = text or self._value(name, one, needed=True)[0]
         return [value] if value else None
 
     def _text(self, words: frozenset[str]) -> str | None:
@@ -375,12 +395,9 @@ class _ArgumentReader:
         parts = [bare(part) for part in BETWEEN.split(said.asked)]
         named = (part for part in parts if stems(part) - self.own)
         units = frozenset(stem(unit.lower()) for _, unit in said.numbers) & self.names
-        others = stems(said.name) | stems("dear")
+        others = self.own | units | stems(said.name) | stems("dear")
         return (
-            next(named, "")
-            or said.rest(self.own | units | others)
-            or said.rest(self.own)
-            or said.subject
+            next(named, "") or said.rest(others) or said.rest(self.own) or said.subject
         )
 
 

@@ -99,7 +99,7 @@ bag backpack pocket carry carrying: inventory backpack item
 room bed sleep night: room bed
 rule: rule srd
 player people playing plays guest seat: participant player
-character hero npc: actor character
+character hero npc monster goblin orc beast villain: actor character
 chance odds probability likely probable: probability odds chance
 """)
 _PHRASES: Final = tuple(
@@ -127,9 +127,6 @@ _RULES: Final = stems(
 _ORACLES: Final = stems("question oracle consult fortune prophecy seer")
 _SEARCHES: Final = stems("search find query look lookup ask consult know")
 _OF_MEMORY: Final = re.compile(r"(?i)\b(?:remember|recall|met|happened|last|past)\b")
-_OF_KNOWLEDGE: Final = re.compile(
-    r"(?i)\b(?:know|knew|who|where|get to|go to|way|far)\b"
-)
 _OF_RULES: Final = re.compile(
     r"(?i)\b(?:does|do|mean|means|meant|rules?|conditions?|spells?|works?|cast"
     r"|differences?|happens (?:when|if)|damage|explain|compare)\b"
@@ -148,7 +145,6 @@ _CAN: Final = re.compile(
     r"|advantage|levels?|bonus)\b"
 )
 _OF_USE: Final = stems("stack need take use count happen turn cast make two one")
-_SUM: Final = re.compile(r"(?i)(?:[\W\d]|times|plus|minus|divided by|and|of)+")
 FORBIDS: Final = re.compile(
     r"(?i)\W*(?:(?:please|now|and|but|no|oh|well|ok(?:ay)?|hey|i said|you)\b,? ?)*"
     r"(?:[\w']+, )?(?:do not|don[']?t|never|must not|mustn't|stop roll\w*)\b"
@@ -172,6 +168,12 @@ class FittingTool:
     name: str
     arguments: dict[str, Any]
     missing: dict[str, list[Any]] = attrs.field(factory=dict)
+
+    @property
+    def is_sure(self) -> bool:
+        """If it is meant, even if it lacks what a player can give."""
+        technical = any(x.endswith(("id", "path")) for x in self.missing)
+        return self.score > _SURE and not technical
 
 
 @attrs.frozen
@@ -273,13 +275,6 @@ def candidates(
     return fitting
 
 
-def is_sure(tool: FittingTool) -> bool:
-    """Return True if a tool is meant, even if it lacks what a player can give."""
-    return tool.score > _SURE and not any(
-        x.endswith(("id", "path")) for x in tool.missing
-    )
-
-
 def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:
     """Return True if one of these tools, of which little is known, may be meant."""
     spoken, verbs = _spoken(said, KnownThings())
@@ -320,13 +315,13 @@ def _evidence(
     if tool.computes and len(said.numbers) > 1 and spoken & tool.name:
         return 4.0
     rolls = "roll" in tool.name or "roll" in tool.opening
-    if rolls and said.asks_in_words and tool.parameters & _TAKES_DICE:
-        return 0.0
     if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
         takes_dice = tool.parameters & _TAKES_DICE or not said.counts
         named = len(spoken & tool.name)  # "an action roll" is one of several
         best = 4.0 if said.dice and takes_dice else 3.0 + min(evident, 0.9)
         return best + 0.75 * named
+    if rolls and tool.parameters & _TAKES_DICE:
+        return 0.0
     verb = tool.verb in verbs
     if tool.changes and (asks or not verb):
         return 0.0
@@ -361,7 +356,8 @@ def _evidence(
     plain = not (tool.changes or evident or whole or verb or len(hits) > 1)
     if asks and plain and (not hits or tool.knows):
         return 0.0
-    if STATES.match(text.strip()) and not asks and not said.is_polite and not verb:
+    ordered = said.is_polite or said.asks_in_words or verb
+    if STATES.match(text.strip()) and not ordered:
         return 0.0
     return score + evident + 1.5 * verb + min(1.5, 0.5 * of_description) + 0.5 * whole
 
@@ -374,16 +370,19 @@ def _first_verb(said: ParsedUtterance) -> bool:
 
 def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingTool]:
     """Return the tools that may know what a question is about, at most three."""
-    text, asked = said.text, said.asked
+    text, asked = said.plain, said.asked
     if not asked and said.is_question and _CAN.match(text):  # a question of the rules
         asked = said.rest(_OF_USE)
         said = ParsedUtterance(f"what does {asked} mean?", said.speaker)
+    if not asked and said.is_phrase:
+        asked = said.text.strip(" .!?")
+        said = ParsedUtterance(f"what is {asked}?", said.speaker)
     if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
         return []
-    if FORBIDS.match(text) or _SUM.fullmatch(asked):
+    if FORBIDS.match(said.text) or not re.search("[a-z]{3}", asked or "any"):
         return []
-    of_fate = bool(_OF_FATE.search(text) or _YES_OR_NO.search(text.strip()))
-    if not asked and not (said.is_question and of_fate):
+    fate = _OF_FATE.search(text) or (said.is_question and _YES_OR_NO.match(text))
+    if not asked and not fate:
         return []
     found: dict[str, list[FittingTool]] = {}
     for spec in tools:
@@ -394,18 +393,17 @@ def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingToo
         if read.arguments and not read.missing:
             one = FittingTool(0.0, spec.name, read.arguments)
             found.setdefault(kind, []).append(one)
-    memories = sorted(found.get("memory", []), key=_entities_first)[:2]
-    rules, oracle = found.get("rules", [])[:1], found.get("oracle", [])[:1]
-    others = [*found.get("search", [])[:1], *oracle]
-    if of_fate and oracle and not _OF_RULES.search(text):
-        return oracle
-    if _OF_MEMORY.search(text) and memories:
-        return memories
-    if _OF_KNOWLEDGE.search(text):
-        return [*memories, *rules, *others][:MOST_CALLS]
-    if _OF_RULES.search(text) and rules:
-        return rules
-    return [*rules, *memories, *others][:MOST_CALLS]
+    found["memory"] = sorted(found.get("memory", []), key=_entities_first)[:2]
+    of_rules = _OF_RULES.search(text)
+    for kind, meant in (
+        ("oracle", fate and not of_rules),
+        ("memory", _OF_MEMORY.search(text)),
+        ("rules", of_rules),
+    ):
+        if meant and kind in found and found[kind]:
+            return found[kind][:2]
+    kinds = [found.get(x, [])[:2] for x in ("memory", "rules", "search", "oracle")]
+    return [one for kind in kinds for one in kind][:MOST_CALLS]
 
 
 def _entities_first(one: FittingTool) -> tuple[bool, bool]:

@@ -12,8 +12,6 @@ from typing import Final
 
 import attrs
 
-from .utterance import words_in
-
 _NAME: Final = re.compile(
     r"\b(?:[Yy]ou are|[Yy]ou're|[Nn]ame is|[Nn]ame:|called)\s+"
     r"(?P<name>[A-Z][\w'-]*(?: (?:(?:the|of|von|van|de|der|la|al) )*[A-Z][\w'-]*)*)"
@@ -21,12 +19,13 @@ _NAME: Final = re.compile(
 _HEADING: Final = re.compile(
     r"^#*\s*\**(?P<title>[A-Z][\w ,']{1,70}?)\**:\**\s*(?P<rest>.*)$"
 )
-_ABOUT_ONESELF: Final = re.compile(
-    r"(?i)^(?:who you are|personality|identity|role|background|occupation|job|backstory"
-    r"|character|about you|description|profession|biography|persona)$"
-)
-_KNOWLEDGE: Final = re.compile(r"(?i)^(?:what you know about|knowledge)$")
-_SCENE: Final = re.compile(r"(?i)^(?:the )?(?:scene|setting|situation|place)$")
+# The sections that are for players, by what becomes of them.
+_SECTIONS: Final = {
+    "traits": r"who you are|personality|identity|role|background|occupation|job|persona"
+    r"|backstory|character|about you|description|profession|biography",
+    "knowledge": "what you know about|knowledge",
+    "scene": "(?:the )?(?:scene|setting|situation|place)",
+}
 # From here on, the rest of the paragraph is not for players.
 _HIDDEN_REST: Final = re.compile(
     r"(?is)\b(?:secrets?|hidden|private(?:ly)?|do not reveal|spoilers?|gm only|dm only"
@@ -52,16 +51,16 @@ _FRAME: Final = re.compile(
     r"(?i),? (?:a|an|the) (?:non-player )?(?:character|npc)(?: in| of)? .*?"
     r"(?:game|rpg|campaign|adventure|world)\b"
 )
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 _MOST_SAID: Final = 220  # characters of one sentence
 _IRREGULAR: Final = {"has": "have", "is": "am", "was": "was", "does": "do"}
-_NO_NAMES: Final = words_in(
-    "the a an one how what where who every all his her their your born raised"
-    " trained sworn exiled cursed blessed"
+_NO_NAMES: Final = re.compile(
+    r"(?:The|An?|One|Born|Raised|Trained|Sworn|Exiled|Cursed|Blessed)\b|[A-Z][\w-]*,"
 )
-_AFTER_A_VERB: Final = (
-    "the|a|an|every|each|all|too|about|it|his|her|their|to|that|what|who|how|when|no"
-    "|nothing|everything|everyone|any|from|up|out|with|for"
+# A later verb of a sentence: "keeps the inn, and talks too much".
+_MORE_VERBS: Final = re.compile(
+    r"((?:, (?:and )?|\band )(?:never )?)(\w+s)(?= (?:the|an?|every|each|all|too|about"
+    r"|it|his|her|their|to|that|what|who|how|when|no|nothing|every\w+|any|from|up|out"
+    r"|with|for)\b)"
 )
 
 
@@ -87,55 +86,44 @@ def persona_of(prompt: str) -> Persona:
     """Return who a prompt introduces."""
     named = _NAME.search(prompt)
     name = named["name"] if named else ""
-    traits: list[str] = []
-    knowledge: list[str] = []
-    scene: list[str] = []
-    for title, sentence in _sentences(prompt):
-        if _KNOWLEDGE.match(title):
-            knowledge.append(_lowered(sentence.rstrip(".")))
-        elif _SCENE.match(title):
-            scene.append(sentence)
-        else:
-            said = first_person(sentence, name, bare=bool(title))
-            traits.append(said.replace(f"I am {name}, ", "I am ", 1))
-    return Persona(
-        name=name,
+    found: dict[str, list[str]] = {kind: [] for kind in _SECTIONS}
+    for kind, sentence in _sentences(prompt):
+        if kind == "knowledge":
+            sentence = _lowered(sentence.rstrip("."))
+        elif kind != "scene":
+            sentence = first_person(sentence, name, bare=bool(kind))
+            sentence = sentence.replace(f"I am {name}, ", "I am ", 1)
         # The bare name is said when it is asked for.
-        traits=tuple(dict.fromkeys(x for x in traits if x and x != f"I am {name}.")),
-        knowledge=tuple(knowledge),
-        scene=tuple(scene),
-    )
+        if sentence and sentence != f"I am {name}.":
+            found[kind or "traits"].append(sentence)
+    return Persona(name=name, **{x: tuple(dict.fromkeys(y)) for x, y in found.items()})
 
 
 def _sentences(prompt: str) -> Iterator[tuple[str, str]]:
-    """Yield the sentences that may be spoken, each with the heading above it."""
-    title: str | None = ""
+    """Yield the sentences that may be spoken, each with the kind of its section."""
     for paragraph in re.split(r"\n\s*\n", prompt):
-        title = ""
-        for line in paragraph.splitlines():
-            line = line.strip()
+        kind: str | None = ""
+        for line in map(str.strip, paragraph.splitlines()):
             item = line.lstrip("-*• ") if line[:1] in "-*•" else ""
             if not item and (found := _HEADING.match(line)):
                 title, line = found["title"].strip(), found["rest"]
-                if not any(
-                    x.match(title) for x in (_ABOUT_ONESELF, _KNOWLEDGE, _SCENE)
-                ):
-                    title = None
-            if title is None:  # a section that is not for players
-                if not item and not found:
-                    break
+                kinds = (x for x, of in _SECTIONS.items() if _is(of, title))
+                kind = next(kinds, None)
+            elif not item and kind is None:
+                break
+            if kind is None:  # a section that is not for players
                 continue
-            hidden = _HIDDEN_REST.search(line)
-            shown = _HIDDEN_REST.sub("", item or line)
-            for sentence in _SENTENCE.split(shown):
-                if (one := sentence.strip()) and not _UNSPOKEN.search(_framed(one)):
-                    yield title, one
-            if hidden:
+            for sentence in re.split(
+                r"(?<=[.!?])\s+", _HIDDEN_REST.sub("", item or line)
+            ):
+                if sentence and not _UNSPOKEN.search(_FRAME.sub("", sentence)):
+                    yield kind, sentence
+            if _HIDDEN_REST.search(line):
                 break
 
 
-def _framed(sentence: str) -> str:
-    return _FRAME.sub("", sentence)
+def _is(pattern: str, title: str) -> bool:
+    return re.fullmatch(pattern, title, re.IGNORECASE) is not None
 
 
 def first_person(sentence: str, name: str, *, bare: bool = True) -> str:
@@ -143,35 +131,29 @@ def first_person(sentence: str, name: str, *, bare: bool = True) -> str:
 
     ``bare``: it may have no subject, as "A halfling who runs the inn" or "Runs it".
     """
-    text = _framed(" ".join(sentence.split())).strip().rstrip(".!")
+    text = _FRAME.sub("", " ".join(sentence.split())).strip().rstrip(".!")
     if not text or len(text) > _MOST_SAID or _ORDERS.match(text):
         return ""
-    first = re.match(r"(?:You are|You're|You were|You have|You) |Your name is ", text)
-    if first:
-        if first[0].startswith("Your"):
-            return ""
-        text = re.sub(r"^You(?:'re| are) ", "I am ", text)
-        text = re.sub(r"^You were ", "I was ", text)
-        text = re.sub(r"^You ", "I ", text)
+    if re.match(r"You(?:'re)? ", text):
+        text = re.sub(r"^You(?:'re| are) ", "I am ", text).replace("You ", "I ", 1)
         text = re.sub(r"\b(and|but|,) you are\b", r"\1 I am", text)
         text = re.sub(r"\b(and|but|,|which|that|what|where) you\b", r"\1 I", text)
-        return _closed(_mine(text, "your", "you"))
-    for subject in (name, name.partition(" ")[0], "He", "She", "They"):
-        rest = text.removeprefix(f"{subject} ") if subject else text
-        if rest != text and (said := _conjugated(rest)):
-            others = {"She": ("her", "her"), "They": ("their", "them")}
-            return _closed(_mine(f"I {said}", *others.get(subject, ("his", "him"))))
-    if not bare:
+        return _mine(text, "your", "you")
+    subjects = (name, name.partition(" ")[0], "He", "She", "They")
+    subject = next((x for x in subjects if x and text.startswith(f"{x} ")), "")
+    if not subject and not bare:
         return ""
-    if re.match(r"(?:An?|The|One of) ", text):
-        return _closed(f"I am {_lowered(text)}")
-    if re.match(r"(?:Born|Raised|Trained|Sworn|Exiled|Cursed|Blessed)\b", text):
-        return _closed(f"I was {_lowered(text)}")
+    if said := _conjugated(text.removeprefix(f"{subject} ") if subject else text):
+        others = {"She": ("her", "her"), "They": ("their", "them")}
+        return _mine(f"I {said}", *others.get(subject, ("his", "him")))
+    if subject:
+        return ""
     parts = re.split(r",? and |, ", text)
-    if len(parts) > 1 and all(re.fullmatch(r"[A-Za-z-]+", part) for part in parts):
-        return _closed(f"I am {_lowered(text)}")
-    said = _conjugated(text)
-    return _closed(f"I {said}") if said else ""
+    if re.match(r"(?:An?|The|One of) ", text) or (
+        len(parts) > 1 and all(re.fullmatch(r"[A-Za-z-]+", part) for part in parts)
+    ):
+        return f"I am {_lowered(text)}."
+    return f"I was {_lowered(text)}." if _NO_NAMES.match(text) else ""
 
 
 def _conjugated(text: str) -> str:
@@ -180,14 +162,7 @@ def _conjugated(text: str) -> str:
     plain = _infinitive(verb.lower())
     if not plain or not rest:
         return ""
-    rest = re.sub(
-        rf"((?:, (?:and )?|\band )(?:never )?)(\w+s)(?= (?:{_AFTER_A_VERB})\b)",
-        lambda found: found[1] + (_infinitive(found[2]) or found[2]),
-        rest,
-    )
-    rest = re.sub(
-        r"(, and )(\w+s)(?= \w)", lambda x: x[1] + (_infinitive(x[2]) or x[2]), rest
-    )
+    rest = _MORE_VERBS.sub(lambda x: x[1] + (_infinitive(x[2]) or x[2]), rest)
     return f"{plain} {rest}"
 
 
@@ -199,23 +174,15 @@ def _infinitive(verb: str) -> str:
         return ""
     if verb.endswith("ies"):
         return f"{verb[:-3]}y"
-    if verb.endswith(("shes", "ches", "xes", "sses", "zzes", "oes")):
-        return verb[:-2]
-    return verb[:-1]
+    return verb[: -2 if re.search(r"(?:sh|ch|x|ss|zz|o)es$", verb) else -1]
 
 
 def _mine(text: str, own: str, them: str) -> str:
-    text = re.sub(rf"\b{own}(?= \w)", "my", text)
-    return re.sub(rf"\b{them}\b", "me", text)
+    """Return a sentence with "my" and "me" for these words."""
+    text = re.sub(rf"\b{them}\b", "me", re.sub(rf"\b{own}(?= \w)", "my", text))
+    return text if text.endswith("?") else f"{text}."
 
 
 def _lowered(text: str) -> str:
     """Return a text with a small first letter, if its first word is no name."""
-    first = text.partition(" ")[0]
-    if first.lower() in _NO_NAMES or first.endswith(","):
-        return text[:1].lower() + text[1:]
-    return text
-
-
-def _closed(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text[:1].lower() + text[1:] if _NO_NAMES.match(text) else text

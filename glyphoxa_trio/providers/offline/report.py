@@ -12,10 +12,10 @@ from glyphoxa_trio.tools.speech import ERROR_PHRASE, NOTHING_PHRASE, RESULT_PHRA
 
 from .arguments import QUERY_NAMES, object_in
 from .sayings import Wording
-from .utterance import ParsedUtterance, stems, words_in
+from .utterance import ParsedUtterance, stems
 
-NOTHING_KNOWN: Final = "I remember nothing of that."
-_FIXED: Final = {RESULT_PHRASE, NOTHING_PHRASE, ERROR_PHRASE, NOTHING_KNOWN, ""}
+_NOTHING_KNOWN: Final = "I remember nothing of that."
+_FIXED: Final = {RESULT_PHRASE, NOTHING_PHRASE, ERROR_PHRASE, _NOTHING_KNOWN, ""}
 _MOST_SAID: Final = 300  # characters spoken of one result
 _MOST_LISTED: Final = 5
 _TECHNICAL: Final = re.compile(
@@ -26,19 +26,21 @@ _PREFIX: Final = re.compile(
     r"(?i)^(?:(?:error(?: \w+){0,4}|\w*error|failed(?: \w+){0,4}|tool error)\s*:\s*)+"
 )
 # Keys whose value is the answer itself, and those that say nothing to a person.
-_TEXTS: Final = words_in(
-    "answer reply text description summary excerpt result message content value"
+_TEXTS: Final = re.findall(
+    r"\w+", "answer reply text description summary excerpt result message content value"
 )
-_NAMES: Final = words_in("name display_name title label item fact snippet text id")
+_NAMES: Final = re.findall(
+    r"\w+", "name display_name title label item fact snippet text id"
+)
 _SILENT: Final = re.compile(
     r"^(?:.*_)?(?:id|ids|uuid|url|uri|score|system|type|version|hash|ok|success|status"
     r"|token|schema|href|[a-z]+_at|timestamp|confidence)$"
 )
-_UNITS: Final = words_in(
-    "km miles m minutes hours days seconds gold silver copper kg percent celsius"
-    " fahrenheit gp sp cp feet ft"
+_UNIT: Final = re.compile(
+    r"(.+) (km|miles|m|minutes|hours|days|seconds|gold|silver|copper|kg|percent|celsius"
+    r"|fahrenheit|gp|sp|cp|feet|ft)"
 )
-_LISTS: Final = words_in("results items entries matches data lines hits")
+_LISTS: Final = ("results", "items", "entries", "matches", "data", "lines", "hits")
 _STRANGE: Final = re.compile(r"[{\[][\"'{\[]|^\s*[{\[].*[}\]]\s*$", re.DOTALL)
 _BAD: Final = {
     **dict.fromkeys(("timeout", "skipped", "pending"), "late"),
@@ -60,7 +62,9 @@ def report(
     for one in turn:
         if one.role == "tool":
             call = calls.get(one.call_id)
-            query = _query(call.arguments if call else "")
+            values = object_in(call.arguments if call else "")
+            queries = (values.get(x) for x in ("name", *sorted(QUERY_NAMES)))
+            query = next((x for x in queries if isinstance(x, str)), "")
             name = call.name if call else one.name
             told.append(sentence_of(name, one.content, wording, said, query))
     known = [x for x in dict.fromkeys(told) if x]
@@ -103,15 +107,17 @@ def _good(
 ) -> str:
     if isinstance(data, Mapping) and data.get("found") is False:
         return ""
-    found = _found(data)
-    if found is not None and query:
+    found = data
+    if isinstance(data, Mapping):
+        found = next((data[x] for x in _LISTS if isinstance(data.get(x), list)), None)
+    if isinstance(found, list) and all(isinstance(x, Mapping) for x in found) and query:
         # Search engines find what shares a word; a player's own question is no answer.
         relevant = [x for x in found if _answers(x, query, said)]
         if not relevant:
             return ""
         if relevant[0] is not found[0] or message in _FIXED:
             return closed(_entry(relevant[0], wording.name))
-    if message == NOTHING_KNOWN or (query and message in _FIXED and not data):
+    if message == _NOTHING_KNOWN or (query and message in _FIXED and not data):
         return ""
     if re.fullmatch(r"-?\d+(?:\.\d+)?", message):
         return closed(describe(float(message)))
@@ -126,70 +132,46 @@ def _good(
     return wording.answer("nothing" if listing else "done", {})
 
 
-def _query(arguments: str) -> str:
-    """Return the words that a call searched for; empty if it was no search."""
-    values = object_in(arguments)
-    names = {"name", *QUERY_NAMES}
-    words = (x for key, x in values.items() if key in names and isinstance(x, str))
-    return next(words, "")
-
-
-def _found(data: Any) -> list[Any] | None:
-    """Return the entries of a search's result; None if it is no list of such."""
-    if isinstance(data, Mapping):
-        data = next((data[x] for x in _LISTS if isinstance(data.get(x), list)), None)
-    if isinstance(data, list) and all(isinstance(x, Mapping) for x in data):
-        return data
-    return None
-
-
-def _answers(entry: Any, query: str, said: ParsedUtterance | None) -> bool:
+def _answers(
+    entry: Mapping[str, Any], query: str, said: ParsedUtterance | None
+) -> bool:
     about = stems(query)
     words = stems(" ".join(str(x) for x in entry.values() if isinstance(x, str)))
     if about and len(about & words) * 2 < len(about) + (len(about) > 1):
         return False
     if "speaker" not in entry:
         return True
-    quoted = entry.get("snippet") or entry.get("text") or _entry(entry, "")
-    line = ParsedUtterance(str(quoted).strip("… "))
-    return not (line.is_question or line.asked) and (
-        said is None or line.text not in said.text
-    )
+    line = ParsedUtterance(_quoted(entry).strip("… "))
+    asks = line.is_question or line.asked
+    return not asks and (said is None or line.text not in said.text)
 
 
-def _entry(entry: Any, me: str) -> str:
+def _quoted(entry: Mapping[str, Any]) -> str:
+    return _words(entry.get("snippet") or entry.get("text") or "")
+
+
+def _entry(entry: Mapping[str, Any], me: str) -> str:
     """Return what one entry of a list says, in a sentence."""
-    if not isinstance(entry, Mapping):
-        return describe(entry)
     if speaker := entry.get("speaker"):
         who = "I" if speaker == me else str(speaker)
-        when = next((x for x in (entry.get("when"), entry.get("day")) if x), "")
-        text = entry.get("snippet") or entry.get("text") or ""
-        return f"{who} said{f' {when}' if when else ''}: {_words(text)}"
+        when = entry.get("when") or entry.get("day") or ""
+        return f"{who} said{f' {when}' if when else ''}: {_quoted(entry)}"
     name, text = (
         next((_words(entry[x]) for x in keys if entry.get(x)), "")
         for keys in (_NAMES, _TEXTS)
     )
-    if name and text and name != text:
-        return cut(f"{name}: {text}")
-    return cut(text or name or describe(entry))
+    both = name and text and name != text
+    return cut(f"{name}: {text}" if both else text or name or describe(entry))
 
 
 def describe(value: Any) -> str:
     """Return data in words: the values that can be spoken, with their names."""
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case int() | float():
-            return f"it comes to {_words(value)}"
-        case str():
-            inner = _json(value) if value.lstrip().startswith(("{", "[")) else None
-            return cut(_words(value)) if inner is None else describe(inner)
-        case list():
-            return cut(_listed(value))
-        case Mapping():
-            return cut(_object(value))
-    return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"it comes to {_words(value)}"
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        inner = _json(value)
+        return cut(_words(value)) if inner is None else describe(inner)
+    return cut(_object(value) if isinstance(value, Mapping) else _words(value))
 
 
 def _json(text: str, otherwise: Any = None) -> Any:
@@ -218,48 +200,47 @@ def _object(value: Mapping[str, Any]) -> str:
 def _pair(name: str, value: Any) -> str:
     """Return what is said of one value and its name."""
     if isinstance(value, bool):
-        if " " in name:
-            return f"{name}, {'yes' if value else 'no'}"
         return f"it is {'' if value else 'not '}{name}"
     if isinstance(value, list | Mapping) and not value:
         return f"there are no {name}"
-    if isinstance(value, list):
-        verb, listed = "is" if len(value) == 1 else "are", _listed(value)
-        return f"the {name} {verb} {listed}" if listed else f"{name}: {len(value)}"
-    if isinstance(value, Mapping):
-        return f"of the {name}, {text}" if (text := _object(value)) else ""
-    if value is None or not (text := _words(value)):
+    text = _object(value) if isinstance(value, Mapping) else _words(value)
+    if not text:
         return ""
-    unit = name.rpartition(" ")[2]
-    if unit in _UNITS and unit != name and not isinstance(value, str):
-        return f"the {name.removesuffix(f' {unit}')} is {text} {unit}"
-    return f"the {name} is {text}"
+    if isinstance(value, Mapping):
+        return f"of the {name}, {text}"
+    if isinstance(value, int | float) and (unit := _UNIT.fullmatch(name)):
+        return f"the {unit[1]} is {text} {unit[2]}"
+    many = isinstance(value, list) and len(value) > 1
+    return f"the {name} {'are' if many else 'is'} {text}"
 
 
-def _listed(values: Sequence[Any]) -> str:
-    parts = [x for x in map(_part, values) if x]
-    more = len(parts) - _MOST_LISTED
-    return joined([*parts[:_MOST_LISTED], f"{more} more"] if more > 1 else parts)
-
-
-def _part(value: Any) -> str:
-    if isinstance(value, list):
-        return joined([_part(x) for x in value])
-    if not isinstance(value, Mapping):
-        return _words(value)
-    named = next((x for x in _NAMES if value.get(x)), "")
-    if not named or (named == "id" and len(value) > 1):
-        return _object(value)
-    numbers = [
-        f"{_key(key)} {_words(inner)}"
-        for key, inner in value.items()
-        if isinstance(inner, int | float)
-        and not isinstance(inner, bool)
-        and key != named
-        and not _SILENT.match(str(key).lower())
-    ]
-    more = f" ({', '.join(numbers[:2])})" if numbers else ""
-    return f"{_words(value[named])}{more}"
+def _words(value: Any) -> str:
+    """Return a value as it is said inside a sentence."""
+    match value:
+        case str():
+            return " ".join(value.split())
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        case list():
+            parts = [x for x in map(_words, value) if x]
+            more = len(parts) - _MOST_LISTED
+            few = [*parts[:_MOST_LISTED], f"{more} more"]
+            return joined(few if more > 1 else parts)
+        case Mapping():
+            named = next((x for x in _NAMES if value.get(x)), "")
+            if not named or (named == "id" and len(value) > 1):
+                return _object(value)
+            numbers = [
+                f"{_key(key)} {_words(inner)}"
+                for key, inner in value.items()
+                if isinstance(inner, int | float) and not isinstance(inner, bool)
+                if key != named and not _SILENT.match(str(key).lower())
+            ]
+            more_of_it = f" ({', '.join(numbers[:2])})" if numbers else ""
+            return f"{_words(value[named])}{more_of_it}"
+    return ""
 
 
 def joined(parts: Sequence[str], *, last: str = "and") -> str:
@@ -272,16 +253,6 @@ def joined(parts: Sequence[str], *, last: str = "and") -> str:
 def _key(key: object) -> str:
     text = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", str(key))
     return text.replace("_", " ").replace("-", " ").lower().strip() or "thing"
-
-
-def _words(value: object) -> str:
-    if isinstance(value, str):
-        return " ".join(value.split())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value) if isinstance(value, int) else describe(value)
 
 
 def cut(text: str) -> str:

@@ -15,21 +15,25 @@ WORD: Final = re.compile(r"[a-z0-9]+")
 QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'(.+?)'(?!\w)")
 STRAIGHT_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d\u201e", '\'\'"""')
 
+_UNDER_TWENTY: Final[list[str]] = WORD.findall(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen"
+    " fourteen fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS: Final[list[str]] = WORD.findall(
+    "twenty thirty forty fifty sixty seventy eighty ninety hundred"
+)
 _COUNTS: Final = {
-    word: int(number)
-    for word, number in re.findall(
-        r"(\w+) (\d+)",
-        """couple 2 pair 2 dozen 12 zero 0 one 1 two 2 three 3 four 4 five 5 six 6
-        seven 7 eight 8 nine 9 ten 10 eleven 11 twelve 12 thirteen 13 fourteen 14
-        fifteen 15 sixteen 16 seventeen 17 eighteen 18 nineteen 19 twenty 20 thirty 30
-        forty 40 fifty 50 sixty 60 seventy 70 eighty 80 ninety 90 hundred 100""",
-    )
+    **{word: number for number, word in enumerate(_UNDER_TWENTY)},
+    **{word: 10 * number for number, word in enumerate(_TENS, 2)},
+    "couple": 2,
+    "pair": 2,
+    "dozen": 12,
+    "hundred": 100,
 }
 _COUNT: Final = re.compile(
     r"(?i)(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:an? )?"
     rf"(?P<first>{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
-    rf"(?:[- ](?P<rest>one|two|three|four|five|six|seven|eight|nine)(?![- ]sided))?"
-    r"\b(?: of)?"
+    rf"(?:[- ](?P<rest>{'|'.join(_UNDER_TWENTY[1:10])})(?![- ]sided))?\b(?: of)?"
 )
 _DICE: Final = re.compile(
     r"(?i)(?:(?<![\w.])-)?\b(?:\d+ ?)?[dw] ?(?:\d+|%)(?:k[hl]\d*|adv|dis)?"
@@ -51,8 +55,8 @@ _KEPT: Final = re.compile(
     r"(?: (?P<more>\d+))?"
 )
 _ROLLS: Final = re.compile(
-    r"(?i)\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative"
-    r"|saving throws?|(?!the |this )\w+ check)\b"
+    r"(?i)\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative|percentile"
+    r"|saving throws?|(?!the |this )\w+ check|w(?:ü|ue)rf\w+|wirf)\b"
     r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b"
 )
 _FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
@@ -67,19 +71,22 @@ _NAME: Final = re.compile(
     r"(?<=[a-z0-9,:] )[A-Z](?!\b)[\w-]*(?:'[A-Z]\w+)?"
     r"(?: (?:(?:the|of|von) )?[A-Z](?!\b)[\w-]*)*"
 )
-_WHO_DOES: Final = re.compile(
-    r"([A-Z][a-z]+) (?:wants|would|joins|owes|has|pays|gets)\b"
+_WHOSE: Final = re.compile(
+    r"\b(?!that|it|what)([A-Za-z][\w-]*)'s (?=tab|bill|\w+$)"
+    r"|^([A-Z][a-z]+) (?:wants|would|joins|owes|has|pays|gets)\b"
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w])")
-_ARTICLE: Final = re.compile(
-    r"(?i)^(?:the|an?|my|your|our|this|that|some|any|being) (?=\w)"
-)
-# Words before a topic that only say how it is meant.
+# Words before and after a topic that only say how it is meant.
 _LEAD: Final = re.compile(
-    r"(?i)^(?:the |any |an? )?(?:exact |basic )?(?:(?:rule|difference|meaning|effect"
-    r"|definition|detail|word|term|entry|name)s? (?:for|of|on|about|between|behind"
-    r"|called|to|when)|(?:spell|condition|rule|word|term)s? (?:called |named )?(?=\w)"
-    r"(?!is |are |do|work|in ))\s*"
+    r"(?i)^(?:(?:the|an?|my|your|our|this|that|some|any|being|exact|basic|(?:any|some)"
+    r"(?:one|body|thing)) (?=\w))*(?:(?:rule|difference|meaning|effect|definition"
+    r"|detail|word|term|range|level|name)s? (?:for|of|on|about|between|behind|to|when) "
+    r"|(?:spell|condition|rule|word|term)s? (?=\w)(?!is |are |do|work|in ))?"
+    r"(?:called |named |the )*"
+)
+_AFTER_TOPIC: Final = re.compile(
+    r"(?i),? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
+    r"|at all|from here|mean|for me|works?|rules?|does|do|deals?|costs?|away|tonight)$"
 )
 # "What's behind that door?" asks of no thing that has a name.
 _NO_TOPIC: Final = re.compile(
@@ -88,60 +95,63 @@ _NO_TOPIC: Final = re.compile(
 )
 _POLITE: Final = re.compile(
     r"(?i)\b(?:can|could|would|will) (?:you|u)\b(?! (?:be|die|live|do|help)\b)"
-    r"|\bplease\b"
-    r"|\bi(?: want|'d like| would like|'ll have)\b|\blet(?:'s| us| me)\b"
-    r"|\b(?:can|may|could) (?:i|we) (?:have|get|buy|see|roll|open)\b|\bbitte\b"
+    r"|\bplease\b|\blet(?:'s| us| me)\b|\bi(?: want|'d like| would like|'ll have)\b"
+    r"|\b(?:can|may|could) (?:i|we) (?:have|get|buy|see|roll|open)\b"
 )
 STATES: Final = re.compile(
     r"(?i)(?:(?:ba+h|oh?|well|hey|ugh|a+h|so|but|and)\b[,. ]+)*(?:i|we|he|she|they|it"
     r"|the|this|that|these|there|my|our|your|you|i'm|it's|we're|you're|he's|she's|his|her"
-    r"|their|yesterday)\b(?! (?:want|need|would|wonder|rules?)\b)"
+    r"|their|yesterday)\b(?! (?:want|need|would|wonder|rules?|have a question)\b)"
 )
 _ASKS: Final = re.compile(
-    r"(?i)^(?:(?:and|so|but|well|then|hey|ok(?:ay)?|oh|um+|now),? )*(?:whats?|who|whose"
-    r"|where|when|why|how|which|is|are|was|were|do|does|did|has|have|had|am|should"
-    r"|shall|will|would|can|could|any)\b"
+    r"(?:whats?|who|whose|where|when|why|how|which|is|are|was|were|do|does|did|has|have"
+    r"|had|am|should|shall|will|would|can|could|any)\b"
 )
 # The ways to ask for what is known of something, which stands as ``topic``.
 _ASKED: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in r"""
 \b(?:tell|teach|show|read) (?:me|us)(?: \w+){0,3}? (?:about|of|on) (?P<topic>.+)
-\b(?:differences? between|compare) (?P<topic>.+)
-\babout (?P<topic>.+)
+\b(?:about|anyone (?:called|named)) (?P<topic>.+)
 \b(?:know|heard?|remember|recall|said?|say|tell|told)(?: \w+){0,2}? of (?P<topic>.+)
 \bwhat happened (?:to|at|in|with) (?P<topic>.+)
-\bwhat \w+ (?:does|do) (?P<topic>(?!i\b|you\b|we\b).+?) \w+$
-\bwhat (?:level|kind|sort|type|school|range|size) (?:is|are|of|does) (?P<topic>.+)
-\bhow(?: \w+){0,3} (?:get|go|come|walk)(?: from .+?)?(?: back)? (?:in)?to (?P<topic>.+)
-\b(?:way|route|directions?|far)(?: is it)? to (?P<topic>.+)
-\bhow (?:many|much) .+? (?:does|do|is|are) (?P<topic>(?!i\b|you\b|we\b).+?)(?: \w+)?$
-\b(?:what|where|who|how) (?P<topic>(?!is |are |d[oi]).+?) (?:is|are|means?|works?|does)$
-\b(?:what|how) (?:does|do|did|is) (?P<topic>.+?) (?:do|mean|works?|costs?|worth|made)\b
+\b(?:how .{0,12}\b(?:get|go|come|walk)|way|route|directions?|far)(?: back)?(?: is it)?
+  (?: from .+?)? (?:in)?to (?P<topic>.+)
 \bwhat happens?(?: to \w+)? (?:when|if) (?:\w+ (?:am|is|are|gets?) )?(?P<topic>.+)
-\bhow (?:do|can|does|would) (?:i|you|we|one|\w+) (?:cast|use|play) (?P<topic>.+)
+\b(?:where|how) (?:do|can|does|would|could|might|should) \w+ (?:cast|use|play|find)
+   (?P<topic>.+)
+\b(?:what|which|how)(?: \w+){1,4}? (?:is|are|does|do|has|of)
+   (?P<topic>(?!i\b|you\b|we\b|there\b).+?)(?: do| deal| cost| have| last| hit| cause)?$
+\b(?:what|how) (?:does|do|did|is|are) (?P<topic>(?!i\b|you\b|we\b).+?)
+   (?:do|mean|works?|costs?|worth|made)\b
+\b(?:what|where|who|how) (?P<topic>(?!is |are |d[oi]).+?) (?:is|are|means?|works?|does)$
 \b(?:are|is) there (?:an? |any )?(?:spells?|rules?) (?:to|for|about|that) (?P<topic>.+)
 \b(?:what|which) (?P<topic>.+?) (?:are|is) there\b
 ^(?:the )?rules? (?:for|on|of|about) (?P<topic>.+)
-\b(?:what|who|where)(?:'s|s| is| are| was| were) (?P<topic>.+)
-\bhow (?:\w+ ){1,3}?(?:is|are|does) (?P<topic>.+?)(?: cost| away| from here)?$
+\b(?:what|who|where)(?:s| is| are| was| were) (?P<topic>.+)
 \b(?:explain|describe|define|look up|do you know|ever met)(?: me| us)? (?P<topic>.+)
-\b(?:where|how) (?:can|do|could|would|might|should) (?:i|we|one) find (?P<topic>.+)
-""".strip().splitlines()
+""".strip()
+    .replace("\n  ", "")
+    .splitlines()
 )
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
-_AFTER_TOPIC: Final = re.compile(
-    r"(?i),? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
-    r"|at all|from here|mean|for me|works?|rules?|does)$"
-)
 _ASKING_WORDS: Final = (
     "ask asks bit could explain find give gives hear know knows let look looks many"
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
     " there thank thanks far get got go now then no not put talk talked speak spoken"
-    " here sir bitte mir each apiece piece pieces"
+    " here sir bitte mir each apiece piece pieces other"
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
+# What is ordered in a few words; other words only name something.
+_DEEDS: Final = frozenset(
+    WORD.findall(
+        "play sing dance draw go come run drink eat sit stand wait help bring cook"
+        " pour kiss fetch look listen follow teach wake open close start stop end begin"
+        " make create add write put set delete remove show list buy sell pay move take"
+        " whisper"
+    )
+)
 # Words that say what is asked; a typing error in one of them is corrected.
 _KEYWORDS: Final[tuple[str, ...]] = tuple(
     WORD.findall(
@@ -150,14 +160,34 @@ _KEYWORDS: Final[tuple[str, ...]] = tuple(
     )
 )
 # Their neighbours that are words themselves.
-_WORDS: Final = set(WORD.findall("whether spell spells rolls self named role whole"))
+_WORDS: Final = set(
+    WORD.findall("whether spell spells rolls self named role whole smell smells shell")
+)
 _SHORT: Final = dict(
     re.findall(
         r"(\w+)=([^,]+)",
-        "u=you,ur=your,r=are,pls=please,plz=please,gimme=give me,whats=what's"
+        "u=you,ur=your,r=are,pls=please,plz=please,gimme=give me,whats=what's,ya=you"
         ",wheres=where's,whos=who's,hows=how's,wanna=want to,im=i'm,dont=don't"
         ",cant=can't",
     )
+)
+_CONTRACTED: Final = tuple(
+    (re.compile(rf"(?i){pattern}\b"), full)
+    for pattern, full in (
+        (r"\bcan't", "can not"),
+        (r"\bwon't", "will not"),
+        ("n't", " not"),
+        (r"(?<=\bi)'m", " am"),
+        (r"(?<=e)'s us", "e us"),
+        (r"(?<=what|here|that)'s|(?<=who|how)'s|(?<=it|he)'s", " is"),
+        ("'re", " are"),
+        ("'ll", " will"),
+        ("'d", " would"),
+        ("'ve", " have"),
+    )
+)
+_FILLERS: Final = re.compile(
+    r"(?:(?:and|so|but|well|then|hey|ok(?:ay)?|oh|um+|now|please),? )+(?=\w+ \w)"
 )
 
 
@@ -167,6 +197,19 @@ class ParsedUtterance:
 
     text: str
     speaker: str = ""
+
+    @cached_property
+    def expanded(self) -> str:
+        """The text without contractions."""
+        text = self.text.strip()
+        for contracted, full in _CONTRACTED if "'" in text else ():
+            text = contracted.sub(full, text)
+        return text
+
+    @cached_property
+    def plain(self) -> str:
+        """The text in small letters, without contractions and what only begins it."""
+        return _FILLERS.sub("", self.expanded.lower(), count=1)
 
     @cached_property
     def _counted(self) -> str:
@@ -181,7 +224,7 @@ class ParsedUtterance:
     @cached_property
     def dice(self) -> str | None:
         """Dice notation without spaces: ``2d6+3``, also of dice in words."""
-        text = re.sub(r"(?i)\bpercentile\b", "100 sided", self._counted)
+        text = re.sub(r"(?i)\bpercentile\b(?: dice| die)?", "d100", self._counted)
         text = re.sub(r"(?i)\b(?:flip|toss)\w* (?:a|the) coin\b", "d2", text)
         extra = ""
         if found := _DICE.search(text):
@@ -213,8 +256,8 @@ class ParsedUtterance:
     @property
     def check(self) -> str:
         """The roll of a check: a d20, with advantage and modifier if they are said."""
-        found = re.search(r"(?i)\b(dis)?advantage\b", self.text)
-        die = f"2d20k{'l' if found[1] else 'h'}1" if found else "1d20"
+        found = re.findall(r"(?i)\b(dis)?advantage\b", self.text)
+        die = f"2d20k{'l' if found[-1] else 'h'}1" if found else "1d20"
         return die + _plus(self._counted)
 
     @property
@@ -265,20 +308,36 @@ class ParsedUtterance:
     @property
     def asks_in_words(self) -> bool:
         """If it begins as a question does, and asks for no deed."""
-        return not self.is_polite and _ASKS.search(self.text.strip()) is not None
+        return not self.is_polite and _ASKS.match(self.plain) is not None
 
     @property
     def is_question(self) -> bool:
         """If it asks for something to be said."""
-        plain = self.text.strip()
-        if self.is_polite:
+        ends = self.text.rstrip().endswith("?")
+        return not self.is_polite and (ends or self.asks_in_words)
+
+    @property
+    def is_nonsense(self) -> bool:
+        """If it has no word that could be spoken."""
+        words = re.findall(r"[^\W\d_]+", self.text.lower())
+        return not any(
+            re.search(r"[aeiouyäöü]|[^\x00-\x7f]", x)
+            and not re.search(r"[b-df-hj-np-tv-xz]{5}", x)
+            for x in words
+        )
+
+    @property
+    def is_phrase(self) -> bool:
+        """If it only names something: a few words that neither ask nor order."""
+        words = re.findall(r"[\w']+", self.plain)
+        if not 0 < len(words) < 4 or words[0] in _DEEDS or self.is_nonsense:
             return False
-        return plain.endswith("?") or self.asks_in_words
+        return self.dice is None and not self.rolls and not DULL & {*words}
 
     @cached_property
     def asked(self) -> str:
         """The thing of which it asks what is known; empty if it does not."""
-        plain = self.text.strip(" .!?,")
+        plain = self.expanded.strip(" .!?,")
         if STATES.match(plain) and not self.is_question and not self.is_polite:
             return ""
         for pattern in _ASKED:
@@ -317,12 +376,8 @@ class ParsedUtterance:
     def name(self) -> str:
         """The first name, or whom "me" and "my" mean."""
         text = QUOTED.sub("", self.text)
-        if found := re.search(
-            r"\b(?!that|it|what)([A-Za-z][\w-]*)'s (?=tab|bill|\w+$)", text
-        ):
-            return found[1]
-        if found := _WHO_DOES.match(text):
-            return found[1]
+        if found := _WHOSE.search(text):
+            return found[1] or found[2]
         if found := _NAME.search(text):
             return found[0].removesuffix("'s")
         own = re.search(r"\b(?:me|my|i|mine|myself|i'm)\b", text, re.IGNORECASE)
@@ -396,7 +451,7 @@ def bare(topic: str) -> str:
     topic = topic.strip(" .!?,")
     while (shorter := _AFTER_TOPIC.sub("", topic)) != topic:
         topic = shorter
-    topic = _ARTICLE.sub("", _LEAD.sub("", topic))
+    topic = _LEAD.sub("", topic)
     return "" if topic.lower() in DULL or _NO_TOPIC.match(topic) else topic
 
 

@@ -1,11 +1,12 @@
 """The answers of the stand-in, without I/O: the same request gives the same events.
 
-Each part of an utterance is looked at alone. What is said to a person is answered from
-the persona (`talk`). What was said before is asked of the tools of memory
-(`recalling`), anything else of the tool that fits (`choosing`), and if there is none,
-answered in words. If there are results it tells them (`report`), and calls nothing more
-in that turn. If tools must be searched for, it searches when the line of one of them
-fits, and then calls what it finds. Once, at the start, it says that it is a stand-in.
+An utterance that only continues is first read as what it continues ("again", "and
+prone?", the value that was asked for). Each part of it is then looked at alone. What is
+said to a person is answered in character. What was said before is asked of the tools
+of memory, anything else of the tool that fits, and if there is none, answered in words.
+If there are results it tells them, and calls nothing more in that turn. If tools must
+be searched for, it searches when the line of one of them fits, and then calls what it
+finds. Once, at the start, it says that it is a stand-in.
 """
 
 from __future__ import annotations
@@ -31,28 +32,26 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
-from .arguments import KnownThings, object_in
-from .choosing import (
-    FORBIDS,
-    MOST_CALLS,
-    candidates,
-    clauses,
-    findable,
-    is_sure,
-    knowing,
-)
+from .arguments import KnownThings
+from .character import CharacterTalk
+from .choosing import FORBIDS, MOST_CALLS, candidates, clauses, findable, knowing
+from .memory import ORDER, REMEMBER, just_now, plain_name, recalled, recalls, topic_of
 from .persona import persona_of
-from .recalling import ORDER, is_memory_order, just_now, recalled, recalls, topic_of
 from .report import report, sentence_of
-from .sayings import WORLDLY, Wording
-from .talk import CharacterTalk
-from .tongues import in_english, language_of, to_german
-from .utterance import STRAIGHT_QUOTES, ParsedUtterance, corrected, stems, with_article
+from .sayings import ASKS_FOR_MORE, SOCIAL, WORLDLY, Wording, language_of
+from .utterance import (
+    STRAIGHT_QUOTES,
+    ParsedUtterance,
+    bare,
+    corrected,
+    stems,
+    with_article,
+)
 
 CONFESSION: Final = "not a language model."
 _MOST_HEARD: Final = 1000  # characters of an utterance
 _MOST_BEFORE: Final = 30  # utterances that are surely remembered
-_LOOKED_BACK: Final = 200  # messages in which it is looked for what was said
+_LOOKED_BACK: Final = 100  # messages in which it is looked for what was said
 # The heading under which NPCs are told of late results.
 _ENDED: Final = "What went on by itself has ended:"
 _OPENS: Final = "Now say only the first sentence of your answer"
@@ -65,13 +64,20 @@ _REFERS: Final = re.compile(
 )
 _OF_TIME: Final = re.compile(r"\b(?:time|hour|day|date|late|cold|warm)\b")
 _AGAIN: Final = re.compile(
-    r"(?i)(?:please |and |now )*(?:(?:(?:do|try|say|roll|throw) )?(?:it |that |one )?"
-    r"(?:again|once more|one more time)|re-?roll|same again|another (?:one|roll|time)"
-    r"|once more|encore|repeat|nochmal|noch ?einmal)(?: please)?\W*"
+    r"(?i)(?:(?:please|and|now|ok(?:ay)?|oh)[ ,]+)*"
+    r"(?:(?P<rolled>re-?roll(?: (?:it|that|this|them))?)"
+    r"|(?:(?:do|try|tell|give|(?P<roll>roll|throw)) )?(?:(?:me|it|that|this|us) )*"
+    r"(?:again|once more|one more(?: time)?|same again|another(?: (?:one|roll|time))?"
+    r"|encore|nochmal|noch ?einmal|repeat(?: that| it)?))(?: please)?"
+    r"(?P<more>(?:,? but)?,? (?:with|and add|plus|minus) .{1,25})?\W*"
+)
+_AND: Final = re.compile(
+    r"(?i)(?:(?:and|or|but|so)\b,? )?(?:(?:what|how) about |and )(?P<topic>.{2,40}?)\W*"
 )
 _COMPARES: Final = re.compile(
     r"(?i)(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*"
 )
+_IN_WORDS: Final = ("trade", "sums", "story", "opinion", "forget")
 _VERBS: Final = stems("cast buy see find use have learn take try go visit pint want")
 
 
@@ -88,8 +94,7 @@ class _Answering:
     before: Sequence[Message]
     turn: Sequence[Message]
     text: str
-    speaker: str
-    talk: CharacterTalk
+    character: CharacterTalk
     tools: tuple[ToolSpec, ...]
     known: KnownThings
 
@@ -99,43 +104,32 @@ class _Answering:
         spoken = [at for at, one in enumerate(request.messages) if one.role == "user"]
         start = spoken[-1] if spoken else len(request.messages)
         before, turn = request.messages[:start], request.messages[start:]
-        text = turn[0].content if spoken else ""
-        text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
+        recent = before[-_LOOKED_BACK:]
+        text = _heard(turn[0].content) if spoken else ""
         prompts = [one.content for one in request.messages if one.role == "system"]
         persona = persona_of(
             "\n\n".join(x for x in prompts if not x.startswith(_ENDED))
         )
-        recent = before[-_LOOKED_BACK:]
         said = " ".join(one.content for one in recent if one.role == "assistant")
-        language = language_of(text)
         tools = tuple(x for x in request.tools if x.name != SEARCH.name)
-        talk = CharacterTalk(
+        character = CharacterTalk(
             persona=persona,
-            wording=Wording(
-                name=persona.name, said=said, turn=len(spoken), language=language
-            ),
+            wording=Wording(name=persona.name, said=said, turn=len(spoken)),
             speaker=turn[0].name if spoken else "",
             before=recent,
-            text=text,
+            language=language_of(text),
             tools=tools,
         )
-        if talk.given_name(text, before):  # the name that was asked for
-            text = next(x.content for x in reversed(before) if x.role == "user")
-        heard = in_english(text) if language == "de" else corrected(text)
-        if found := _COMPARES.fullmatch(heard):
-            heard = f"what does {found[1]} mean? what does {found[2]} mean?"
+        text = _continued([*recent, *turn[:1]]) if spoken else ""
         known = KnownThings.of(recent)
-        return cls(request, before, turn, heard, talk.person, talk, tools, known)
+        return cls(request, before, turn, text, character, tools, known)
 
     def events(self) -> list[LLMEvent]:
         calls_so_far = [call for one in self.turn for call in one.calls]
         searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
         told = [x for x in self.turn if x.role != "tool" or x.call_id not in searches]
         if any(one.role == "tool" for one in told):
-            results = self._results(told)
-            if self.talk.wording.language == "de":
-                results = [to_german(x) for x in results]
-            return _speak([*self._news(), *results])
+            return _speak([*self._news(), *self._results(told)])
         if not self.request.tools_forbidden:
             chosen = self._chosen(guess=False)
             if not chosen and not searches and self._is_findable():
@@ -150,9 +144,9 @@ class _Answering:
             if calls:
                 return [*calls, Finished(reason=FinishReason.TOOL_CALLS)]
         if any(_OPENS in one.content for one in self.before if one.role == "system"):
-            return _speak([self.talk.answer("wait")])
+            return _speak([self.character.answer("wait")])
         words = " ".join(self._news() or self._in_words())
-        for trait in self.talk.persona.traits:  # several answers may have the same one
+        for trait in self.character.persona.traits:  # two answers may have the same one
             begin, found, rest = words.partition(trait)
             words = begin + found + rest.replace(trait, "")
         return _speak([*self._confession(), words])
@@ -171,29 +165,26 @@ class _Answering:
 
     def _said(self, text: str, before: str = "") -> ParsedUtterance:
         """Return a clause; "it" is what was spoken of before, or in the last clause."""
-        said = ParsedUtterance(text, self.speaker)
+        said = ParsedUtterance(text, self.character.person)
         if not _REFERS.search(text) or said.asked or _OF_TIME.search(text):
             return said
-        if clause := before and ParsedUtterance(before).rest(_VERBS):
-            return self._referring(text, clause)
-        for one in reversed(self.talk.before):
-            if one.role != "user":
+        topic = ParsedUtterance(before).rest(_VERBS) if before else ""
+        for one in reversed(self.character.before):
+            if topic or one.role != "user":
                 continue
             earlier = ParsedUtterance(one.content)
             topic = earlier.asked or ("" if said.is_question else earlier.rest(_VERBS))
-            if topic:
-                return self._referring(text, with_article(topic, one.content))
+            topic = with_article(topic, one.content)
             if not said.is_question:
                 break
-        return said
-
-    def _referring(self, text: str, topic: str) -> ParsedUtterance:
+        if not topic:
+            return said
         resolved = _REFERS.sub(lambda x: f"{x['before']} {topic}", text, count=1)
-        return ParsedUtterance(resolved, self.speaker)
+        return ParsedUtterance(resolved, self.character.person)
 
     def _is_request(self, text: str) -> bool:
         said = self._said(text)
-        if not text.strip(" .!?,") or self.talk.social(said):
+        if not text.strip(" .!?,") or self.character.social(said):
             return bool(text.strip(" .!?,"))
         # "And the fool?" only continues what was asked before.
         asks = ParsedUtterance(text.rstrip("? ")).is_question
@@ -203,34 +194,21 @@ class _Answering:
         """Return the calls that one clause asks for."""
         if FORBIDS.match(said.text):
             return []
-        if _AGAIN.fullmatch(said.text.strip()):
-            return self._last_calls()
-        if found := recalled(said.text, self.tools, self.talk.speaker):
+        if found := recalled(said.text, self.tools, self.character.speaker):
             return found
         if self._is_for_oneself(said):
             return []
-        fitting = candidates(said, self._others(), self.known)[:1]
+        fitting = candidates(said, self._others, self.known)[:1]
         return [(x.name, x.arguments) for x in fitting if not x.missing]
-
-    def _last_calls(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the calls of the last turn that had some, if they may be made now."""
-        names = {tool.name for tool in self.tools}
-        for one in reversed(self.talk.before):
-            if any(call.name in names for call in one.calls):
-                return [
-                    (call.name, object_in(call.arguments))
-                    for call in one.calls
-                    if call.name in names
-                ]
-        return []
 
     def _is_for_oneself(self, said: ParsedUtterance) -> bool:
         text = said.text
-        return bool(self.talk.social(said) or ORDER.search(text) or recalls(text))
+        return bool(self.character.social(said) or ORDER.search(text) or recalls(text))
 
+    @cached_property
     def _others(self) -> list[ToolSpec]:
-        """Return the tools without the one that remembers."""
-        return [x for x in self.tools if not is_memory_order(x.name)]
+        """The tools without the one that remembers."""
+        return [x for x in self.tools if plain_name(x.name) != REMEMBER]
 
     def _chosen(self, *, guess: bool) -> list[tuple[str, dict[str, Any]]]:
         """Return tools and arguments for all requests, in order, each once.
@@ -240,14 +218,24 @@ class _Answering:
         chosen: list[tuple[str, dict[str, Any]]] = []
         for said in self._clauses:
             found = self._calls(said)
-            if guess and not found and not self._is_for_oneself(said):
-                fitting = candidates(said, self._others(), self.known)[:1]
-                of_trade = WORLDLY["trade"].search(said.text)
-                if not of_trade and not any(is_sure(x) for x in fitting):
-                    knows = knowing(said, self._others())
-                    found = [(x.name, x.arguments) for x in knows]
+            if guess and not found and self._may_be_known(said):
+                found = [(x.name, x.arguments) for x in knowing(said, self._others)]
             chosen += [one for one in found if one not in chosen]
         return chosen[:MOST_CALLS]
+
+    def _may_be_known(self, said: ParsedUtterance) -> bool:
+        """Return whether a tool that searches may know more than the NPC itself."""
+        if self._is_for_oneself(said) or self.character.language or self._lacking(said):
+            return False
+        if any(WORLDLY[kind].search(said.plain) for kind in _IN_WORDS):
+            return False
+        own = re.match(r"(?:who|where|when|whose|which)\b", said.plain)
+        return not (own and self.character.told(said.rest(frozenset()), whole=True))
+
+    def _lacking(self, said: ParsedUtterance) -> Any:
+        """Return the tool that is meant, if it lacks a value that can be asked for."""
+        fitting = candidates(said, self._others, self.known)
+        return next((x for x in fitting if x.missing and x.is_sure), None)
 
     def _is_findable(self) -> bool:
         """Return whether a tool that is only listed in a line may be meant."""
@@ -258,7 +246,7 @@ class _Answering:
             ToolSpec(name=found[1], description=found[2] or "", parameters={})
             for found in _LINE.finditer("\n".join(told))
         ]
-        return findable(ParsedUtterance(self.text, self.speaker), lines)
+        return findable(ParsedUtterance(self.text, self.character.speaker), lines)
 
     # Answers
 
@@ -269,34 +257,37 @@ class _Answering:
 
     def _answer(self, said: ParsedUtterance) -> str:
         if FORBIDS.match(said.text):
-            return self.talk.answer("no")
-        if answer := self.talk.social(said):
+            return self.character.answer("no")
+        if answer := self.character.social(said):
             return answer
         if ORDER.search(said.text):
-            return self.talk.answer("noted")
+            return self.character.answer("noted")
         if just_now(said.text):
-            return self.talk.just_now(said.text)
+            return self.character.just_now(said)
         if recalls(said.text):
-            return self.talk.recalled(topic_of(said.text), said)
-        fitting = candidates(said, self._others(), self.known)
-        lacking = (x for x in fitting if x.missing and (is_sure(x) or said.is_polite))
-        return self.talk.worldly(said, next(lacking, None))
+            return self.character.about(topic_of(said.text), said, asked=True)
+        return self.character.otherwise(said, self._lacking(said))
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
         said = self._said(self.text)
-        results = report(told, said, self.talk.wording)
+        results = report(told, said, self.character.wording)
         # Of what is the player's own, the player's own words know most.
         asked = {call.name for one in told for call in one.calls}
-        fitting = {x.name for x in candidates(said, self._others(), self.known)}
+        fitting = {x.name for x in candidates(said, self._others, self.known)}
         own = said.asked and re.search(rf"\bmy {re.escape(said.asked)}", said.text)
-        if own and not asked & fitting and (words := self.talk.told(said.asked)):
-            results = [self.talk.answer("told", told=f'"{words}"')]
+        if own and not asked & fitting and (words := self.character.told(said.asked)):
+            results = [self.character.answer("told", told=words)]
         if not results:
-            is_asked = any(x.is_question or x.asked for x in self._clauses)
-            answers = self._in_words() if is_asked else [self.talk.answer("forgotten")]
-            return [*self._confession(), *answers]
-        spoken = (self.talk.social(said) for said in self._clauses)
+            is_asked = any(
+                x.is_question or x.asked or x.is_phrase for x in self._clauses
+            )
+            forgotten = [self.character.answer("forgotten")]
+            return [
+                *self._confession(),
+                *(self._in_words() if is_asked else forgotten),
+            ]
+        spoken = (self.character.social(said) for said in self._clauses)
         return [*[x for x in spoken if x][:1], *results]
 
     def _news(self) -> list[str]:
@@ -308,7 +299,7 @@ class _Answering:
             if one.role not in ("system", "user"):
                 break
         return [
-            sentence_of(name, content, self.talk.wording)
+            sentence_of(name, content, self.character.wording)
             for name, _, content in (line.partition(": ") for line in lines)
         ]
 
@@ -327,9 +318,51 @@ class _Answering:
             for at, x in enumerate(self.before)
             if x.role == "assistant" and users and at > users[0]
         )
-        name = self.talk.persona.first_name
+        name = self.character.persona.first_name
         whose = f" for {name}" if name else ""
         return [] if own else [f"I am the offline stand-in{whose}, {CONFESSION}"]
+
+
+def _heard(text: str) -> str:
+    return text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
+
+
+def _continued(messages: Sequence[Message]) -> str:
+    """Return the last of these lines as what it continues, if it continues one."""
+    lines: list[str] = []
+    answer = ""
+    for one in messages:
+        if one.role == "assistant" and one.content:
+            answer = one.content
+        elif one.role == "user" and not one.content.startswith("("):
+            text = corrected(_heard(one.content))
+            lines.append(_going_on(text, lines, answer))
+            answer = ""
+    return lines[-1] if lines else ""
+
+
+def _going_on(text: str, lines: Sequence[str], answer: str) -> str:
+    """Return a line as what it means after these lines and the last answer."""
+    if found := _COMPARES.fullmatch(text):
+        return f"what does {found[1]} mean? what does {found[2]} mean?"
+    if not lines or not text.strip():
+        return text
+    last, said = lines[-1], ParsedUtterance(text)
+    if ASKS_FOR_MORE.match(answer.rpartition(CONFESSION)[2].strip()):
+        answers = len(text.split()) < 6 and not said.is_question
+        if answers and not any(x.search(said.plain) for x in SOCIAL.values()):
+            return f"{last.rstrip('.!?')} {text}"
+    if found := _AGAIN.fullmatch(text.strip()):
+        if found["rolled"] or found["roll"]:
+            earlier = map(ParsedUtterance, reversed(lines))
+            last = next((x.text for x in earlier if x.rolls or x.dice), last)
+        return f"{last.rstrip('.! ')}{found['more']}" if found["more"] else last
+    if found := _AND.fullmatch(text.strip()):
+        of_last, topic = ParsedUtterance(last), bare(found["topic"])
+        old = of_last.asked or of_last.subject
+        if topic and old and old in last and not said.asks_in_words:
+            return last.replace(old, topic)
+    return text
 
 
 def _speak(sentences: Sequence[str]) -> list[LLMEvent]:

@@ -25,47 +25,47 @@ ORDER: Final = re.compile(
     r"(?:keep|remember|(?:do not|don't|never) forget) (?:that|it|this)"
     r"(?: in mind| for me)?\W*$"
 )
-_WHO_SPOKE: Final = r"(?:i|we|you|he|she|they|[a-z'-]+)"
 _QUESTION: Final = re.compile(
-    r"(?i)\byou (?:still )?(?:remember|recall)\b(?! (?:about|of)\b)"
-    rf"|\b(?:what|when|where|who|did|have|had|has)\b.{{0,20}}\b{_WHO_SPOKE}"
-    r" (?:ever |just |already )?"
+    r"(?i)\byou (?:still )?(?:remember|recall)\b(?! (?:about|of) (?!me|us))"
+    r"|\b(?:what|when|where|who|did|have|had|has|all|everything|summari\w+)\b.{0,20}\b"
+    r"(?:i|we|you|he|she|they|[a-z'-]+) (?:ever |just |already )?"
     r"(?:asked|say|said|tell|told|mention|mentioned|talk|talked|speak|spoken)\b"
     r"|\bhave (?:we|i) (?:ever )?(?:met|been)\b|\bremember me\b"
-    r"|\bwe (?:talk|spoke|speak)\w* about\b"
-    r"|\bdid i (?:just )?ask\b|\b(?:know|remember) about (?:me|us)\b"
+    r"|\bwe (?:talk|spoke|speak)\w* about\b|\bdid i (?:just )?ask\b"
+    r"|\b(?:know|remember|recall) (?:about|of) (?:me|us)\b|\b(?:know|recogni\w+) me\b"
 )
 _LAST_TIME: Final = re.compile(
     r"(?i)\blast (?:time|session|evening)\b|\bwhat\b.* last night\b"
     r"|\bwhere (?:did|had) we (?:leave|left) off\b"
 )
+_OF_RECALLING: Final = re.compile(
+    r"(?i)\bsummari\w+|\b(?:list|repeat|everything|so far|told|said|asked|mentioned)\b"
+    r"(?! about)"
+)
 # Of this conversation, in which nothing need be searched for.
 _JUST_NOW: Final = re.compile(
-    r"(?i)\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last|now"
+    r"(?i)\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last"
     r"|earlier|a (?:moment|minute) ago|at the (?:start|beginning))\b"
-    r"|\bmy (?P<which>last|first|previous) (?:\w+)\W*$"
+    r"|\bmy (?:last|first|previous) (?:\w+)\W*$|^(?:can you )?say (?:that|it) again\W*$"
     r"|^(?:what|repeat what) (?:did|have|was it) ?(?:i|you) (?:say|said|ask|asked)\W*$"
-    r"|\brepeat (?:that|what (?:i|you) said|yourself)\W*$"
+    r"|\brepeat (?:what (?:i|you) said|yourself)\W*$"
 )
-FIRST: Final = re.compile(r"(?i)\b(?:first|beginning|start)\b")
-
-
-def is_memory_order(name: str) -> bool:
-    """Return True for the tool that remembers, which is called when told to, only."""
-    return _plain(name) == REMEMBER
 
 
 def recalls(text: str) -> bool:
     """Return True if a question is about what was said earlier."""
     said = ParsedUtterance(text)
-    if said.file:
+    if (
+        said.file
+        or said.plain.startswith("forget")
+        or (_LAST_TIME.search(text) and not said.is_question)
+    ):
         return False
+    asks = said.is_question or said.is_polite or "?" in text or bool(said.asked)
+    asks = asks or re.match(r"(?i)summari|list|repeat|tell", text) is not None
     return bool(
         _JUST_NOW.search(text)
-        or (
-            (_QUESTION.search(text) or _LAST_TIME.search(text))
-            and (said.is_question or said.is_polite or "?" in text or said.asked)
-        )
+        or ((_QUESTION.search(text) or _LAST_TIME.search(text)) and asks)
     )
 
 
@@ -78,7 +78,7 @@ def recalled(
     text: str, tools: Sequence[ToolSpec], speaker: str
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the call that remembers or recalls what is asked; none for other words."""
-    shown = {_plain(tool.name): tool.name for tool in tools}
+    shown = {plain_name(tool.name): tool.name for tool in tools}
     if found := ORDER.search(text):
         if REMEMBER not in shown:
             return []
@@ -97,9 +97,10 @@ def recalled(
 
 def topic_of(text: str) -> str:
     """Return what is to be recalled; empty if it is everything."""
-    utterance = ParsedUtterance(_LAST_TIME.sub(" ", text))
+    utterance = ParsedUtterance(_OF_RECALLING.sub(" ", _LAST_TIME.sub(" ", text)))
     return utterance.quoted or utterance.topic
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return the name of a tool without its server."""
     return name.rpartition("__")[2]

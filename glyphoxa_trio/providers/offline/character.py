@@ -14,23 +14,29 @@ from glyphoxa_trio.tools.words import EMPTY
 from .arguments import PERSON_NAMES, words_of
 from .choosing import FittingTool
 from .persona import Persona
-from .recalling import FIRST
 from .report import closed, cut, joined
 from .sayings import SOCIAL, WORLDLY, Wording
-from .tongues import excuse
 from .utterance import DULL, ParsedUtterance, stems, with_article
 
 _KNOWN: Final = "(What you know of this moment:"
 _NOBODY: Final = {
     *("player", "user", "you", "guest", "human", "caller", "client", "spieler", "me")
 }
+_MY_NAME: Final = re.compile(
+    r"(?i)\b(?:my name is|my name's|the name's|call me|i(?: am|'m) called|mein name ist"
+    r"|ich hei(?:ß|ss)e) (?P<who>[a-z][\w'-]+)"
+    r"|^(?:\w+[,.!]* ){0,3}(?:i'm|i am|ich bin) (?P<who2>(?-i:[A-Z])[\w'-]+)(?:\W*$|,)"
+)
 _WISH: Final = re.compile(
-    r"(?i)^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b|\bi(?:'d like|"
-    r" would like| want| need)\b(?! to)|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b"
-    r"|^(?:an?|one|two|some|another) "
+    r"(?i)^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b"
+    r"|\bi(?: would like|'d like| want| need)\b(?! to)"
+    r"|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b|^(?:an?|one|two|some|another) "
 )
 _STATES: Final = re.compile(
     r"(?i)(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'"
+)
+_STATEMENT: Final = re.compile(
+    r"(?i)(?:i|we|my|our|remember|(?:\w+ ){1,3}(?:is|are))\b"
 )
 _OF_ONESELF: Final = re.compile(
     r"(?i)\b(?:do|are|can|have|did|were|will|would) you\b|\byour\b"
@@ -38,18 +44,14 @@ _OF_ONESELF: Final = re.compile(
 _NOTE: Final = re.compile(
     r"(?i)(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)"
 )
-_ORDER: Final = re.compile(r"(?i)^(?:please )?remember(?: this| that)?:? ")
-_ASKS_NAME: Final = re.compile(r"In whose name|a name first")
-_BARE_NAME: Final = re.compile(
-    r"(?i)(?:(?:for|on|to|in|under|it's|that's|i'm|i am|my name is|the name of) )*"
-    r"(?!no\b|yes\b)([a-z][\w'-]+(?: the \w+)?)\W*"
-)
+_ORDER: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: this| that)?:? ")
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
+_MOST_TOLD: Final = 3  # things at once
 
 
 @attrs.frozen(kw_only=True)
 class CharacterTalk:
-    """Answers of one NPC at one point of a conversation.
+    """One NPC at one point of a conversation.
 
     ``before`` are the messages before the utterance, ``tools`` those that are shown.
     """
@@ -59,148 +61,145 @@ class CharacterTalk:
     speaker: str
     before: Sequence[Message]
     text: str = ""
+    language: str = ""
     tools: Sequence[ToolSpec] = ()
 
     def social(self, said: ParsedUtterance) -> str:
         """Return the answer to what is said to a person; empty for other words."""
         if not said.text.strip():
             return self.answer("empty")
-        for kind, pattern in SOCIAL.items():
-            if found := pattern.search(said.text.strip()):
-                groups = found.groupdict()
-                who = groups.get("who") or groups.get("who2") or ""
-                if who.lower() not in DULL:
-                    return self.answer(kind, who=who[:1].upper() + who[1:])
-        return ""
+        if who := _name_in(said.text):
+            return self.answer("myname", who=who)
+        kinds = (kind for kind, one in SOCIAL.items() if one.search(said.plain))
+        kind = next(kinds, "")
+        return self.answer(kind) if kind else ""
 
-    def worldly(self, said: ParsedUtterance, lacking: FittingTool | None) -> str:
+    def otherwise(self, said: ParsedUtterance, lacking: FittingTool | None) -> str:
         """Return an answer to anything else; ``lacking`` is a tool without a value."""
-        text = said.text.strip()
-        if foreign := excuse(self.wording.language, self.persona.first_name):
-            return foreign
-        choices = next(iter(lacking.missing.values()), []) if lacking else []
         if lacking:
-            return self._lacks([*lacking.missing], choices)
-        if len(text.split()) > _MOST_WORDS:
+            return self._lacks(lacking)
+        if self.language:
+            return self.answer("unknown")
+        if len(said.text.split()) > _MOST_WORDS:
             return self.answer("long")
-        if said.is_question and (told := self.told(said.rest(frozenset()), whole=True)):
-            return self.answer("told", told=f'"{told}"')
-        if said.asked and self._known(said.asked):
+        about = said.rest(frozenset())
+        if said.is_question and (told := self.told(about, whole=True)):
+            return self.answer("told", told=told)
+        if said.asked and self.known(said.asked):
             return self.about(said.asked, said)
         for kind, pattern in WORLDLY.items():
-            if pattern.search(text):
+            if pattern.search(said.plain):
                 return self.answer(kind)
-        if said.asked:
-            return self.about(said.asked, said)
-        if said.is_question and _OF_ONESELF.search(text):
-            return self.answer("self")
-        return self._anything(said, text)
+        if topic := said.asked or (said.text.strip(" .!?") if said.is_phrase else ""):
+            return self.about(topic, said)
+        return self._anything(said, about)
 
-    def _lacks(self, missing: Sequence[str], choices: Sequence[object]) -> str:
+    def _lacks(self, lacking: FittingTool) -> str:
+        missing = [*lacking.missing]
+        choices = [str(x).replace("_", " ") for x in lacking.missing[missing[0]]]
         if len(choices) > 1:
-            named = [str(x).replace("_", " ") for x in choices]
-            return self.answer("which", choices=joined(named, last="or"))
+            return self.answer("which", choices=joined(choices, last="or"))
         if words_of(missing[0]) & PERSON_NAMES:
             return self.answer("inwhosename")
         names = joined([x.replace("_", " ") for x in missing])
         return self.answer("missing", missing=names)
 
-    def _anything(self, said: ParsedUtterance, text: str) -> str:
-        words = re.findall(r"[a-z']+", text.lower())
-        if not re.search(r"[aeiouy]", text, re.IGNORECASE):
-            return self.answer("number" if re.search(r"\d", text) else "nonsense")
+    def _anything(self, said: ParsedUtterance, topic: str) -> str:
+        text, words = said.text.strip(), re.findall(r"[a-z']+", said.plain)
         if said.is_question:
             if "why" in words:
                 return self.answer("why")
-            if re.search(r"\bhow (?:many|much|far|long|old)\b", text, re.IGNORECASE):
+            if re.search(r"\bhow (?:many|much|far|long|old)\b", said.plain):
                 return self.answer("number")
-            asks = re.match(r"(?:and |so |but )?(?:wh|how)", text, re.IGNORECASE)
+            if _OF_ONESELF.search(said.plain):
+                return self.answer("self")
+            asks = re.match(r"(?:and |so |but )?(?:wh|how)", said.plain)
             return self.answer("question" if asks else "whether")
-        topic = said.rest(frozenset())
+        if said.is_nonsense:
+            return self.answer("number" if re.search(r"\d", text) else "nonsense")
         if topic and _WISH.search(text):
             return self.answer("wish", topic=cut(with_article(topic, text)))
         if _STATES.match(text):
             return self.answer("heard")
         if _NOTE.match(text):
             return self.answer("noted")
-        if len(words) < 5 and text.islower() and not DULL & {*words}:
-            return self.answer("nonsense")
         return self.answer("order" if topic and words[0] not in DULL else "heard")
 
-    def just_now(self, text: str) -> str:
+    def just_now(self, said: ParsedUtterance) -> str:
         """Return what was said last, or first, in this conversation."""
         lines = [x for x in self.before if x.content and x.content[0] != "("]
         mine = [x.content for x in lines if x.role == "user"]
         own = [x.content for x in lines if x.role == "assistant"]
-        if re.search(r"\byou (?:just )?(?:said?|say|tell|told)|yourself", text):
+        of_npc = r"\byou (?:just )?(?:said?|say|tell|told)|yourself|\b(?:that|it) again"
+        if re.search(of_npc, said.plain):
             return own[-1] if own else self.answer("forgotten")
+        if re.search(r"\bask", said.plain):
+            mine = [x for x in mine if ParsedUtterance(x).is_question] or mine
         if not mine:
             return self.answer("forgotten")
-        meant = mine[0 if FIRST.search(text) else -1]
-        return self.answer("told", told=f'"{cut(meant)}"')
-
-    def recalled(self, topic: str, said: ParsedUtterance) -> str:
-        """Return what was told of a topic, or last."""
-        if topic or not (told := self.told("")):
-            return self.about(topic, said, asked=True)
-        return self.answer("told", told=f'"{told}"')
+        first = re.search(r"\b(?:first|beginning|start)\b", said.plain)
+        return self.answer("told", told=f'"{cut(mine[0 if first else -1])}"')
 
     def about(self, topic: str, said: ParsedUtterance, *, asked: bool = False) -> str:
         """Return what is known of a topic, or that nothing is.
 
-        ``asked``: it is asked for what was said earlier.
+        ``asked``: it is asked for what was said earlier; without a topic, for all.
         """
-        if known := self._known(topic):
+        if topic and (known := self.known(topic)):
             return self.answer("known", known=closed(known))
         if told := self.told(topic):
-            return self.answer("told", told=f'"{told}"')
-        to_go = re.search(r"(?i)\b(?:get|go|way|road|far)\b", said.text)
-        kind = "forgotten" if asked else "way" if to_go else "unknown"
+            return self.answer("told", told=told)
+        kind = ("forgotten" if topic else "stranger") if asked else "unknown"
+        if not asked and re.search(r"\b(?:get|go|way|road|far)\b", said.plain):
+            kind = "way"
         if topic and re.search(rf"\byour {re.escape(topic)}", said.text, re.IGNORECASE):
-            kind = "mine"
+            kind = "self"
         return self.answer(kind, topic=with_article(topic, said.text))
 
     def told(self, topic: str, *, whole: bool = False) -> str:
-        """Return what this speaker said of a topic, newest first; empty if nothing.
+        """Return what this speaker said of a topic, in quotes; empty if nothing.
 
         ``whole``: all words of the topic must be in it. Without a topic it is the last
-        thing that was told.
+        that was told.
         """
         about = stems(topic)
+        found: list[str] = []
         for one in reversed(self.before):
-            line = ParsedUtterance(one.content)
             others = bool(self.speaker) and one.name != self.speaker
             if one.role != "user" or others or one.content.startswith("("):
                 continue
+            line = ParsedUtterance(one.content)
             if line.is_question or line.is_polite or line.asked:
                 continue
             common = about & stems(line.text)
-            if (common and len(common) * (1 if whole else 2) >= len(about)) or (
-                not about and not whole and len(line.text.split()) > 3
-            ):
-                return cut(_ORDER.sub("", line.text.strip()))
-        return ""
+            if common and len(common) * (1 if whole else 2) >= len(about):
+                return f'"{cut(_ORDER.sub("", line.text.strip()))}"'
+            if not about and not whole and _STATEMENT.match(line.text):
+                found.append(f'"{cut(_ORDER.sub("", line.text.strip()))}"')
+        return joined(found[:_MOST_TOLD][::-1])
 
-    def _known(self, topic: str) -> str:
+    def known(self, topic: str) -> str:
         """Return what the prompt tells of a topic, in the NPC's own words."""
         about = stems(topic)
-        lines = [*map(_to_oneself, self._of_this_moment()), *self.persona.scene]
-        return next((x for x in [*lines, *self.persona.traits] if about & stems(x)), "")
-
-    def _of_this_moment(self) -> list[str]:
         aside = self.before[-1].content if self.before else ""
-        lines = aside.partition(_KNOWN)[2].splitlines()
-        return [line[2:].rstrip(")") for line in lines if line.startswith("- ")]
+        moment = [
+            _to_oneself(line[2:].rstrip(")"))
+            for line in aside.partition(_KNOWN)[2].splitlines()
+            if line.startswith("- ")
+        ]
+        lines = [*moment, *self.persona.scene, *self.persona.traits]
+        return next((x for x in lines if about & stems(x)), "")
 
     def answer(self, kind: str, **more: str) -> str:
         """Return an answer of a kind, which was not given yet if there is one left."""
         persona, told_name = self.persona, self._told_name()
-        speaker = "" if self._is_nobody() else self.speaker
-        you = more.get("who") or told_name or speaker
+        if self.language and kind not in ("myname", "told", "noted"):
+            kind = self.language
+        you = more.get("who") or self.person
         values = {
             "name": persona.name if kind == "who" else persona.first_name,
             "you": f", {you}" if you else "",
-            "speaker": "" if told_name else speaker,
+            "speaker": "" if told_name else self.person,
             "told_name": told_name,
             "trait": self.wording.pick(persona.traits),
             "scope": self.wording.pick(persona.knowledge),
@@ -216,33 +215,17 @@ class CharacterTalk:
     @property
     def person(self) -> str:
         """The name of who speaks, if it is known: the one they gave comes first."""
-        return self._told_name() or ("" if self._is_nobody() else self.speaker)
-
-    def _is_nobody(self) -> bool:
-        return self.speaker.lower() in {*_NOBODY, self.persona.name.lower()}
-
-    def given_name(self, text: str, before: Sequence[Message]) -> str:
-        """Return the name that a line gives, if the NPC has just asked for one."""
-        asked = before and _ASKS_NAME.search(before[-1].content)
-        found = asked and _BARE_NAME.fullmatch(text.strip())
-        return str(found[1]) if found else ""
+        nobody = self.speaker.lower() in {*_NOBODY, self.persona.name.lower()}
+        return self._told_name() or ("" if nobody else self.speaker)
 
     def _told_name(self) -> str:
-        lines = [
-            *self.before,
-            Message(role="user", content=self.text, name=self.speaker),
+        mine = [
+            x.content
+            for x in self.before
+            if x.role == "user" and (not self.speaker or x.name == self.speaker)
         ]
-        for at, one in reversed([*enumerate(lines)]):
-            mine = one.role == "user" and (not self.speaker or one.name == self.speaker)
-            if mine and (given := self.given_name(one.content, lines[:at][-1:])):
-                return given
-            if at == len(self.before):
-                continue
-            if mine and (found := SOCIAL["myname"].search(one.content)):
-                who = found["who"] or found["who2"] or ""
-                if who.lower() not in DULL:
-                    return who[:1].upper() + who[1:]
-        return ""
+        names = (_name_in(x) for x in reversed(mine))
+        return next((x for x in names if x), "")
 
     def _greeting(self) -> str:
         """Return the NPC's own greeting, with which the conversation began."""
@@ -254,6 +237,13 @@ class CharacterTalk:
         said = [*dict.fromkeys(x for tool in self.tools if (x := _ability(tool)))]
         at = self.wording.turn % len(said) if said else 0
         return joined([*said[at:], *said[:at]][:3], last="or")
+
+
+def _name_in(text: str) -> str:
+    """Return the name that a line gives its speaker."""
+    found = _MY_NAME.search(text)
+    who = (found["who"] or found["who2"]) if found else ""
+    return "" if who.lower() in DULL else who[:1].upper() + who[1:]
 
 
 def _ability(tool: ToolSpec) -> str:
