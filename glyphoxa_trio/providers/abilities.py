@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import attrs
 
 from .llm import ErrorKind, LLMRequest
-from .opaque import opaque_fields
+from .opaque import is_thought, sent_back
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +105,19 @@ _NOT_TAKEN: Final = re.compile(
     r"|unrecognized|invalid field",
     re.IGNORECASE,
 )
+# The phrases of Gemini, Vertex and Anthropic, and of OpenAI's encrypted reasoning.
+_OF_THOUGHTS: Final = (
+    r"(?:signature|encrypted[ _]content|\bthought|\bthinking|\breasoning)"
+)
+_BROKEN: Final = (
+    r"(?:corrupt|invalid|not (?:be )?(?:valid|verified|decrypted|decoded|match)"
+    r"|malformed|mismatch|expired|tampered|(?:decoding|verification) failed"
+    r"|fail\w* to (?:verify|decrypt|decode|parse))"
+)
+_NOT_VALID: Final = re.compile(
+    rf"{_OF_THOUGHTS}[^.\n]{{0,60}}{_BROKEN}|{_BROKEN}[^.\n]{{0,60}}{_OF_THOUGHTS}",
+    re.IGNORECASE,
+)
 _TEACH: Final = (400, 404, 413, 422, 500, 501)  # 500: templates that raise an exception
 
 
@@ -117,6 +130,7 @@ _ALL: Final = (
     _ALTERNATE,
     _THOUGHTS_BACK,
     _SIGNED,
+    _NOT_VALID,
 )
 
 
@@ -156,7 +170,7 @@ def learned(
             "it accepts no system prompt, which is sent as the user's words",
         )
     told = any(x.calls for x in request.messages)
-    if told and (fields := _refused_back(words, request) - abilities.refused_back):
+    if fields := _refused_back(words, request) - abilities.refused_back:
         return (
             attrs.evolve(abilities, refused_back=abilities.refused_back | fields),
             f"it refuses its own {', '.join(sorted(fields))}, now not sent back",
@@ -171,6 +185,12 @@ def learned(
         return (
             attrs.evolve(abilities, signed_calls=True),
             "it refuses unsigned calls; those of others are sent with a placeholder",
+        )
+    placeheld = told and abilities.tool_messages and abilities.signed_calls
+    if placeheld and _is_broken(words):
+        return (
+            attrs.evolve(abilities, tool_messages=False),
+            "it refuses signatures of its calls, which are sent as the user's words",
         )
     if told and not abilities.one_call and _ONE_CALL.search(words):
         return (
@@ -189,20 +209,27 @@ def learned(
     return abilities, ""
 
 
+def _is_broken(words: str) -> bool:
+    """Return whether a refusal is about thoughts or signatures that are not valid."""
+    missing = _SIGNED.search(words) or _THOUGHTS_BACK.search(words)
+    return missing is None and _NOT_VALID.search(words) is not None
+
+
 def _refused_back(words: str, request: LLMRequest) -> frozenset[str]:
-    """Return the fields of earlier answers that a refusal names."""
-    if not _NOT_TAKEN.search(words):
+    """Return the fields of earlier answers that a refusal is about."""
+    broken = _is_broken(words)
+    if not (broken or _NOT_TAKEN.search(words)):
         return frozenset()
-    answers = (x for x in request.messages if x.verbatim is not None)
-    names = {
-        name
-        for x in answers
-        if x.verbatim is not None
-        for name in opaque_fields(x, x.verbatim.model).names
-    }
-    return frozenset(
+    fields = sent_back(request.messages)
+    names = frozenset(name for each in fields for name in each.names)
+    named = frozenset(
         name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)
     )
+    if named or not broken:
+        return named
+    # It speaks of what a field holds, and not of the field.
+    signed = frozenset(name for each in fields for name in each.signed)
+    return signed or frozenset(filter(is_thought, names))
 
 
 def kind_of_refusal(kind: ErrorKind, words: str) -> ErrorKind:

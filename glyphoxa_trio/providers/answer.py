@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,9 @@ import trio
 
 from glyphoxa_trio.secret import Secret
 
+from .body import NO_STREAM, hang_up
 from .body import Payloads as Sent
+from .failures import error_in, status_error, stream_error
 from .llm import ErrorKind, LLMError, LLMEvent, Usage, Waiting, Working
 from .payloads import Payloads
 
@@ -52,6 +55,8 @@ class ResponseAssembler(ABC):
     _reason: str | None = attrs.field(default=None, init=False)  # why the model stopped
     _usage: Usage | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
+    # True once it has a part of the answer.
+    begun: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._payloads = Payloads(self.secret)
@@ -72,6 +77,40 @@ class ResponseAssembler(ABC):
         Returns None if the text is not an answer.
         """
         return None
+
+    def rescued(self, text: str) -> list[str] | None:
+        """Return the payloads of the calls in an answer that its server could not read.
+
+        Some refuse it as an error that quotes what the model wrote. Returns None if
+        there is none, or it is not sure what it says.
+        """
+        return None
+
+    def read(self, text: str, event: str) -> list[LLMEvent] | None:
+        """Return the events of a payload, whatever it is. See `feed`.
+
+        Args:
+          text: the payload.
+          event: its name in the stream.
+
+        Raises:
+          LLMError: see `feed`.
+        """
+        given: list[str] | None = None
+        if event == NO_STREAM:
+            given = self.whole(text)
+            if given is None:
+                raise status_error(200, {}, text, self.secret)
+        try:
+            if event == "error":
+                raise stream_error(_error_of(text), self.secret)
+            if given is None:
+                return self.feed(text)
+        except LLMError:
+            given = self.rescued(text)
+            if given is None:
+                raise
+        return [event for payload in given for event in self.feed(payload) or ()]
 
     @abstractmethod
     def feed(self, data: str) -> list[LLMEvent] | None:
@@ -105,27 +144,20 @@ class ResponseAssembler(ABC):
         """Return the calls and `Finished`. The answer is `over` from here on."""
 
 
+def _error_of(text: str) -> object:
+    """Return the error in a payload that is one."""
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return error_in(payload) or payload
+
+
 Opened = tuple["httpx2.Response", Sent]
 """A response, and its payloads."""
 
 Again = Callable[[bool], Awaitable[Opened]]
 Refused = Callable[[str, LLMError], Awaitable[Opened | None]]
-
-
-async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
-    """Close the connection, unless the answer has been read to its end.
-
-    ``content`` is the last of several generators of the client, which do not close one
-    another. Read once more, over a closed connection, each of them fails and ends,
-    instead of being found by the garbage collector.
-    """
-    import httpx2
-
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        await response.aclose()
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        async for _ in content:
-            pass
 
 
 @attrs.define(eq=False)
@@ -192,11 +224,12 @@ class AnswerEvents:
                 self._ready.extend(self._assembler.finish())
             else:
                 try:
-                    events = self._assembler.feed(payload.data)
+                    events = self._assembler.read(payload.data, payload.event)
                 except LLMError as error:
                     await self._ask_again(payload.data, error)
                     continue
-                self._refused = None  # the assembler has a part of the answer by now
+                if self._assembler.begun:
+                    self._refused = None
                 self._ended = self._assembler.over
                 if events is None:
                     await trio.lowlevel.checkpoint()

@@ -47,6 +47,15 @@ _STATED: Final = re.compile(
     rf"[^\d\"]{{0,40}}{_NUMBER}",
     re.IGNORECASE,
 )
+# The model has written a call that its server could not read, in the words of Groq,
+# Ollama, llama.cpp and Gemini. It may write another one.
+_UNREADABLE: Final = re.compile(
+    r"tool_use_failed|output_parse_failed|failed to call a function"
+    r"|could not be parsed|malformed_function_call|parsing (?:failed|tool call)"
+    r"|failed to parse (?:input at pos|tool call)|tool call validation failed",
+    re.IGNORECASE,
+)
+_FORBIDDEN: Final = re.compile(r"tool choice is none", re.IGNORECASE)
 AGAIN: Final = 600.0  # seconds after which tools are offered to a model again
 
 
@@ -97,6 +106,7 @@ class ModelRequest:
     _sent: LLMRequest = attrs.field(init=False)
     _options: Abilities = attrs.field(init=False)  # with which it was sent
     sent: dict[str, Any] = attrs.field(factory=dict, init=False)  # the last body
+    _unread: bool = attrs.field(default=False, init=False)  # one of its answers
 
     def body(self) -> dict[str, Any]:
         """Return the body to send, with as much of the past as the model takes."""
@@ -136,6 +146,11 @@ class ModelRequest:
             if refused:
                 link.options = link.options.without(refused)
                 return True
+        if _UNREADABLE.search(words) and not self._unread:
+            self._unread = True
+            if _FORBIDDEN.search(words):  # it calls what it sees
+                link.options = link.options.without(frozenset({"tool_choice"}))
+            return True
         options, what = learned(self._options, status, words, self._request)
         if not what:
             return False

@@ -15,8 +15,8 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
-from .answer import hang_up
 from .at_endpoint import bare
+from .body import hang_up
 from .embeddings import EmbeddingError, TextsRefused, checked
 from .failures import excerpt, status_error
 from .llm import ErrorKind

@@ -24,13 +24,13 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
-from .answer import AnswerEvents, Opened, ResponseAssembler, hang_up
+from .answer import AnswerEvents, Opened, ResponseAssembler
 from .asking import ModelRequest
-from .body import Given, is_json, is_stream, payloads_of
+from .body import Given, hang_up, is_json, is_stream, payloads_of
 from .client_errors import kinds_of_client_errors
-from .failures import excerpt, status_error, status_of
+from .failures import STATUS, excerpt, status_error, status_of
 from .line import Loading, RequestSlots
-from .llm import ErrorKind, LLMError, LLMEvent, Waiting
+from .llm import LLMError, LLMEvent, Waiting
 from .payloads import encoded
 from .retries import RequestRetries
 
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 # Seconds; the engine limits the time of everything after it.
 CONNECT_TIMEOUT: Final = 5.0
 _SHORTEST_CONNECT: Final = 1.0
-# What an error in a stream would have been as the status of a response.
-_STATUS: Final = {
-    ErrorKind.BAD_REQUEST: 400,
-    ErrorKind.RATE_LIMITED: 429,
-    ErrorKind.OVERLOADED: 503,
-}
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of a response that is not a stream
 MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that is not streamed
 MAX_LIST: Final = 1024 * 1024  # bytes of other pages
@@ -158,7 +152,7 @@ class Endpoint:
 
         # Others accept the request, and refuse it as the first thing in the stream.
         async def refused(text: str, error: LLMError) -> Opened | None:
-            status = _STATUS.get(error.kind) or status_of(text) or 0
+            status = status_of(text) or STATUS.get(error.kind, 0)
             mended = asked.mend(status, text) and retries.learn()
             if mended or await retries.again(error, status):
                 return await self._open(asked, assembler, retries)
@@ -231,7 +225,8 @@ class Endpoint:
                 most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
                 text = await self._read(response, most)
                 status = response.status_code
-                given = assembler.whole(text) if status < 300 else None
+                read = assembler.whole if status < 300 else assembler.rescued
+                given = read(text)
                 if given is not None:
                     return response, Given(given)
                 said = (status < 300 and status_of(text)) or status

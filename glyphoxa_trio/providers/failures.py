@@ -47,7 +47,30 @@ _BY_WORD: Final = (
     ("unavailable", ErrorKind.OVERLOADED),
     ("timeout", ErrorKind.OVERLOADED),
     ("api_error", ErrorKind.OVERLOADED),
+    ("server_error", ErrorKind.OVERLOADED),
+    ("internal", ErrorKind.OVERLOADED),
+    ("exhausted", ErrorKind.RATE_LIMITED),
 )
+_QUOTED: Final = re.compile(
+    r"failed to parse input at pos \d{1,9}: (.+)\Z"
+    r"|error parsing tool call: raw='(.+)', err=",
+    re.IGNORECASE | re.DOTALL,
+)
+# What servers say that name no kind.
+_BUSY: Final = re.compile(
+    r"overload|\bbusy\b|(?:at|no|over|out of) capacity|unavailable|try again"
+    r"|high (?:demand|load|traffic)|is (?:still )?(?:loading|starting)|loading model"
+    r"|queue is full",
+    re.IGNORECASE,
+)
+_TOO_OFTEN: Final = re.compile(r"too many requests|rate[ _-]?limit", re.IGNORECASE)
+# The keys under which an error is told where no answer is.
+_TELLS: Final = re.compile(
+    r"^err(?:ors?\b|or?_?(?:msg|message)|msg)|_(?:error|message|msg)$"
+    r"|^(?:details?|message|msg|reason|title|description|failure)$",
+    re.IGNORECASE,
+)
+_CODES: Final = ("code", "status_code", "status", "http_status")
 
 
 _KEY: Final = re.compile(
@@ -64,6 +87,7 @@ _WRONG_KEY: Final = re.compile(
 # that comes before the repetition in a message (llama.cpp, vLLM).
 _ECHOES: Final = frozenset(
     {"input", "ctx", "body", "messages", "request", "prompt", "flagged_input"}
+    | {"failed_generation"}  # what the model wrote
 )
 _ECHO: Final = re.compile(r"; messages = |\binput_value=|['\"]input['\"]: ")
 
@@ -83,16 +107,14 @@ def status_error(
     status: int, headers: Mapping[str, str], body: str, secret: Secret | None = None
 ) -> LLMError:
     """Return the error of an HTTP response. Names in ``headers`` are in lower case."""
-    parsed = _parsed(body)
     kind = kind_of_status(status)
-    if status < 300 and isinstance(parsed, dict) and parsed.get("error"):
-        return stream_error(parsed["error"], secret)
+    if status < 300 and (error := error_in(_parsed(body))) is not None:
+        return stream_error(error, secret)
     if 300 <= status < 400:
         words = "the server redirects; configure the address it redirects to"
     elif status < 300:
         words = excerpt(f"not an event stream, but: {_page(body) or body}", secret)
-        if _page(body):
-            kind = ErrorKind.NOT_FOUND
+        kind = ErrorKind.NOT_FOUND if _page(body) else _kind_by_words(body) or kind
     else:
         words = excerpt(message_of(body), secret) or "no explanation"
         kind = _kind_of(status, refusal(body))
@@ -104,17 +126,74 @@ def status_error(
     )
 
 
+def error_in(payload: object) -> object | None:
+    """Return the error that a payload without an answer tells of, None for none.
+
+    Servers write it as they like: as ``error``, ``detail`` or ``message``, as an object
+    or its text alone, in a list, under a name of their own.
+    """
+    match payload:
+        case str() if payload.strip():
+            return payload
+        case [first, *_]:
+            return error_in(first)
+        case {"error": dict() as error, **rest} if error:
+            return {key: rest[key] for key in _CODES if key in rest} | error
+        case {"error": str() as words, **rest} if words:
+            return {**rest, "message": words}
+        case {"error": [_, *_] as rows}:
+            return error_in(rows)
+        case {"x_groq": {"error": str() as words}} if words:
+            return words
+        case {"object": "error"} | {"type": "error"}:
+            return payload
+        case {"base_resp": {"status_code": code} as error} if code:  # MiniMax
+            return {**error, "message": error.get("status_msg")}
+        case dict() if not payload.get("choices"):
+            for key, value in payload.items():
+                if _TELLS.search(key) and _is_told(value):
+                    return payload
+    return None
+
+
+def _is_told(value: object) -> bool:
+    """Return whether a value tells anything, and is no message of a chat."""
+    if isinstance(value, dict):
+        return "role" not in value and any(map(_is_told, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_told, value))
+    return isinstance(value, str) and bool(value.strip())
+
+
 def stream_error(error: object, secret: Secret | None = None) -> LLMError:
     """Return the error that a server sent in the middle of an answer."""
     fields = error if isinstance(error, dict) else {}
-    code = str(fields.get("code", ""))
-    named = f"{fields.get('type', '')} {code}".strip().lower()
+    codes = [str(fields[key]) for key in _CODES if fields.get(key)]
+    named = " ".join([str(fields.get("type", "")), *codes]).strip().lower()
     kind = next((kind for word, kind in _BY_WORD if word in named), None)
-    words = excerpt(_words(error) or named, secret) or "no explanation"
+    text = _words(error) or named or " ".join(_said("", error, depth=4))
+    words = excerpt(text, secret) or "no explanation"
     said = f"{named} {words}"
-    if re.fullmatch(r"[45]\d\d", code):
-        return LLMError(_kind_of(int(code), said), words)
-    return LLMError(kind_of_refusal(kind or ErrorKind.INTERRUPTED, said), words)
+    if status := next((x for x in codes if re.fullmatch(r"[45]\d\d", x)), ""):
+        return LLMError(_kind_of(int(status), said), words)
+    unnamed = re.fullmatch(r"[\d\s-]*|error", named) is not None
+    kind = kind or (_kind_by_words(words) if unnamed else None) or ErrorKind.INTERRUPTED
+    return LLMError(kind_of_refusal(kind, said), words)
+
+
+def _kind_by_words(words: str) -> ErrorKind | None:
+    """Return the kind of an error that has no code, if its words say that it passes."""
+    if _TOO_OFTEN.search(words):
+        return ErrorKind.RATE_LIMITED
+    return ErrorKind.OVERLOADED if _BUSY.search(words) else None
+
+
+# What an error in a stream would have been as the status of a response.
+STATUS: Final = {
+    ErrorKind.BAD_REQUEST: 400,
+    ErrorKind.RATE_LIMITED: 429,
+    ErrorKind.OVERLOADED: 503,
+}
 
 
 def status_of(body: str) -> int | None:
@@ -123,11 +202,14 @@ def status_of(body: str) -> int | None:
     Returns 400 if the error names none, and None if the body is no error.
     """
     parsed = _parsed(body)
-    error = parsed.get("error") if isinstance(parsed, dict) else None
-    if not error:
+    error = error_in(body if parsed is None else parsed)
+    if error is None or _page(body):
         return None
-    code = str(error.get("code", "")) if isinstance(error, dict) else ""
-    return int(code) if re.fullmatch(r"[45]\d\d", code) else 400
+    fields = error if isinstance(error, dict) else {}
+    codes = (str(fields.get(key)) for key in _CODES)
+    if code := next((x for x in codes if re.fullmatch(r"[45]\d\d", x)), ""):
+        return int(code)
+    return STATUS.get(stream_error(error).kind, 400)
 
 
 def message_of(body: str) -> str:
@@ -143,6 +225,30 @@ def refusal(body: str) -> str:
     parsed = _parsed(body)
     said = [body] if parsed is None else _said("", parsed, depth=8)
     return "\n".join(_ECHO.split(text, maxsplit=1)[0] for text in said)
+
+
+def written_by_model(body: str) -> str:
+    """Return what the model wrote, if an error quotes it because it could not be read.
+
+    The forms are of Groq, which has a field for it, and of llama.cpp and Ollama.
+    """
+    if "failed_generation" not in body and "ars" not in body:
+        return ""
+    left: list[tuple[str, object]] = [("", _parsed(body))]
+    while left:
+        key, value = left.pop()
+        if isinstance(value, str):
+            if key == "failed_generation":
+                return value
+            if key == "raw":
+                left.append(("", _parsed(value)))
+            elif match := _QUOTED.match(value):
+                return match[1] or match[2]
+        elif isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list):
+            left += (("", x) for x in value)
+    return ""
 
 
 def excerpt(text: str, secret: Secret | None = None) -> str:
@@ -183,8 +289,8 @@ def _words(error: object) -> str:
             continue
         if not isinstance(error, dict):
             break
-        known = (error.get(key) for key in ("error", "message", "detail"))
-        error = next((value for value in known if value), None)
+        known = (error.get(key) for key in ("error", "message", "detail", "msg"))
+        error = next((value for value in known if value and value is not True), None)
     return error if isinstance(error, str) else ""
 
 

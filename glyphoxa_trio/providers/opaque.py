@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -59,7 +59,8 @@ class OpaqueFields:
 
     Args:
       message: the fields of the message.
-      parts: the parts of its content that come before the text, such as thoughts.
+      parts: the parts of its content that come before the text, such as thoughts. Their
+        types count as their names.
       calls: the fields of each call by the call's id; ``function`` has those of its
         function.
     """
@@ -78,16 +79,30 @@ class OpaqueFields:
         """The names of the fields of the message and of the calls."""
         calls = self.calls.values()
         inner = (call.get("function", ()) for call in calls)
-        names = frozenset(self.message).union(*calls, *inner)
+        types = (str(part.get("type")) for part in self.parts)
+        names = frozenset(self.message).union(*calls, *inner, types)
         return names - {"id", "function"}
+
+    @property
+    def signed(self) -> frozenset[str]:
+        """The names of those that sign or encrypt a thought, anywhere in them."""
+        calls = self.calls.values()
+        inner = (call.get("function", {}) for call in calls)
+        parts = ({str(x.get("type")): x} for x in self.parts)
+        every = (self.message, *calls, *inner, *parts)
+        signs = {
+            name for x in every for name, value in x.items() if _signs(name, value)
+        }
+        return (self.names | {"id"}) & signs
 
     def without(self, names: frozenset[str]) -> OpaqueFields:
         """Return the fields without those of these names."""
-        if not names & self.names:
+        if not names & (self.names | {"id"}):
             return self
         return attrs.evolve(
             self,
             message=_less(self.message, names),
+            parts=[x for x in self.parts if x.get("type") not in names],
             calls={key: _less_inside(x, names) for key, x in self.calls.items()},
         )
 
@@ -106,6 +121,16 @@ def opaque_fields(message: Message, writer: str) -> OpaqueFields:
     data = json.loads(message.verbatim.content)
     # A list is the form of another API, for which nothing is known here.
     return OpaqueFields(**data) if isinstance(data, dict) else _NONE
+
+
+def sent_back(messages: Iterable[Message]) -> list[OpaqueFields]:
+    """Return the fields of all answers, in the form of either API."""
+    found: list[OpaqueFields] = []
+    for content in (x.verbatim.content for x in messages if x.verbatim is not None):
+        data = json.loads(content)
+        thoughts = {"parts": of_content(data)}
+        found.append(OpaqueFields(**(data if isinstance(data, dict) else thoughts)))
+    return found
 
 
 def is_thought(name: str) -> bool:
@@ -250,6 +275,18 @@ def _continues(row: object, last: object) -> bool:
 
 def _is_sign(name: str) -> bool:
     return any(sign in name for sign in _SIGNS)
+
+
+def _signs(name: str, value: object) -> bool:
+    """Return whether a field is a sign of thoughts, or has one in it."""
+    match value:
+        case dict():
+            return _is_sign(name) or any(_signs(key, x) for key, x in value.items())
+        case list():
+            return _is_sign(name) or any(_signs("", x) for x in value)
+    # A proxy may put the signature into the id of a call.
+    told = {"type": _SIGNS, "id": ("thought",)}.get(name, ())
+    return _is_sign(name) or any(sign in str(value) for sign in told)
 
 
 def _finished(value: Any) -> Any:

@@ -465,3 +465,42 @@ def test_thoughts_in_pieces_come_back_as_one(pieces: list[str], signature: str) 
         {**row, "text": whole, "signature": signature}
     ]
     assert message["tool_calls"][0]["thought_signature"] == signature
+
+
+BROKEN = {
+    "gemini": "Corrupted thought signature.",
+    "vertex": "Unable to submit request because Thought signature is not valid",
+    "bytes": (
+        "Invalid value at 'contents[1].parts[0].thought_signature' (TYPE_BYTES),"
+        ' Base64 decoding failed for "CiQ"'
+    ),
+    "encrypted": "The encrypted content rs_1 could not be verified.",
+}
+
+
+@pytest.mark.parametrize("words", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("placeholder", ["not wanted", "wanted", "refused"])
+async def test_a_signature_that_is_refused_is_left_out_at_once(
+    words: str, placeholder: str
+) -> None:
+    """The server may want another one in its place, or none of either kind."""
+
+    def strict(body: Mapping[str, Any]) -> Reply:
+        text = json.dumps(body["messages"])
+        if "Q29ycnVwdA" in text or (placeholder == "refused" and "validator" in text):
+            return Fail(400, [{"error": {"code": 400, "message": words}}])
+        bare = called(body["messages"]) and "validator" not in text
+        if placeholder != "not wanted" and bare:
+            return refuse("Function call is missing a thought_signature in its parts.")
+        if "three pounds of gold" in json.dumps(body["messages"][-1]):
+            return SayText("Three pounds.")
+        signed = {"google": {"thought_signature": "Q29ycnVwdA"}}
+        return streamed(call(extra_content=signed))
+
+    async with open_model_server(strict) as server:
+        async with bartok(server, "gemini-3-pro") as runtime:
+            assert (await told(runtime, "Weigh this."))[0] == "Three pounds."
+            before = len(server.requests)
+            assert (await told(runtime, "And this."))[0] == "Three pounds."
+    assert before <= 5
+    assert len(server.requests) == before + 2  # it is learned once

@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers import answer
-from glyphoxa_trio.providers.failures import stream_error
+from glyphoxa_trio.providers.failures import error_in, stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
     Finished,
@@ -148,9 +148,10 @@ class Assembler(answer.ResponseAssembler):
         if self._over or not data.strip():
             return None
         payload = self._payloads.parsed(data)
-        match payload.get("type"):
-            case "error":
-                raise stream_error(payload.get("error"), self.secret)
+        kind = payload.get("type")
+        if kind in (None, "error") and (error := error_in(payload)) is not None:
+            raise stream_error(error, self.secret)
+        match kind:
             case "message_start":
                 message = self._payloads.as_object(payload.get("message"), "a message")
                 self._count(message.get("usage"))
@@ -172,6 +173,7 @@ class Assembler(answer.ResponseAssembler):
 
     def _begin(self, payload: dict[str, Any]) -> list[LLMEvent]:
         """Start a block."""
+        self.begun = True
         first = self._payloads.as_object(payload.get("content_block"), "a block")
         block = _Block(first, string(first.get("type")))
         self._blocks[self._index(payload)] = block

@@ -79,7 +79,7 @@ def request_body(
         request.messages,
         tool_messages=kept,
         short_ids=options.short_ids,
-        verbatim=lambda message: _verbatim(message, writer),
+        verbatim=lambda message: _verbatim(message, writer, options.refused_back),
         opaque=lambda message: _words_only(message, options, writer),
     )
     body: dict[str, Any] = {
@@ -131,14 +131,16 @@ def _block(part: Part) -> Iterator[Block]:
             yield from blocks
 
 
-def _verbatim(message: Message, writer: str) -> tuple[str, list[Block]]:
+def _verbatim(
+    message: Message, writer: str, refused: frozenset[str]
+) -> tuple[str, list[Block]]:
     """Return the blocks as this model wrote them, if they still match the message.
 
     Of a past turn only what was heard is told: the rest of its text is left out. The
     first value is the text before them: what the host said for the NPC before the model
     answered.
     """
-    blocks = _own(message, writer)
+    blocks = [x for x in _own(message, writer) if x["type"] not in refused]
     calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
     written = "".join(block["text"] for block in blocks if block["type"] == "text")
     opener = _before(written, message.content)

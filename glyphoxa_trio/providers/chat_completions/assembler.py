@@ -33,7 +33,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers import answer
-from glyphoxa_trio.providers.failures import stream_error
+from glyphoxa_trio.providers.failures import error_in, stream_error, written_by_model
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -57,15 +57,26 @@ from glyphoxa_trio.providers.opaque import (
     plain_id,
 )
 from glyphoxa_trio.providers.payloads import (
+    MAX_CALLS,
     count,
     is_whole,
-    string,
     well_formed,
 )
-from glyphoxa_trio.providers.template_calls import tool_named
+from glyphoxa_trio.providers.template_calls import calls_in, tool_named
 from glyphoxa_trio.providers.templates import Templates
 from glyphoxa_trio.providers.thoughts import Thoughts
+from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import ToolCall
+
+from .deltas import (
+    Fragment,
+    delta_of,
+    fragment_of,
+    place,
+    rows,
+    settled,
+    text_of,
+)
 
 _CUT: Final[Mapping[str, FinishReason]] = {
     "length": FinishReason.LENGTH,
@@ -83,19 +94,40 @@ class _Slot:
     parts: list[str] = attrs.field(factory=list)
     fields: Collected = attrs.field(factory=Collected)
 
+    _may_end: bool = attrs.field(default=False, init=False)
+    _looks: int = attrs.field(default=0, init=False)
+
     @property
     def arguments(self) -> str:
         return "".join(self.parts)
 
-    def continued_by(self, call_id: str, name: str, fragment: str) -> bool:
+    def continued_by(self, piece: Fragment) -> bool:
         """Return whether a fragment continues this call."""
-        if not name:
+        if not piece.name:
             return True
-        if fragment.lstrip()[:1] == "{" and is_whole(self.arguments):
+        another = piece.id and self.id and piece.id != self.id
+        if piece.arguments.lstrip()[:1] == "{" and self._is_closed():
+            # An empty object may come before the text.
+            known = piece.id and piece.id == self.id
+            return bool(known) and self.arguments.strip() == "{}"
+        if another:  # some make a new id for each piece
+            going_on = piece.index is not None and piece.arguments.strip()
+            return bool(going_on) and self.name == piece.name and not self._is_closed()
+        return self.name in ("", piece.name)
+
+    def add(self, arguments: str) -> None:
+        """Add a piece of the arguments."""
+        self.parts.append(arguments)
+        if arguments.strip():
+            self._may_end = arguments.rstrip()[-1] == "}"
+
+    def _is_closed(self) -> bool:
+        """Return whether the arguments are a whole object."""
+        # So many times, since each of them reads all that came so far.
+        if self._looks == MAX_CALLS or not self._may_end:
             return False
-        if call_id and self.id:
-            return call_id == self.id
-        return self.name in ("", name)
+        self._looks += 1
+        return is_whole(self.arguments)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -117,35 +149,81 @@ class Assembler(answer.ResponseAssembler):
     _parts: Collected = attrs.field(factory=Collected, init=False)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
+    # True once a delta had a part of the answer, which is then no ``message``.
+    _streams: bool = attrs.field(default=False, init=False)
+    _legacy: bool = attrs.field(default=False, init=False)  # its calls are so
 
     def whole(self, text: str) -> list[str] | None:
         try:
-            payload = json.loads(text)
+            payloads = [json.loads(text)]
         except (ValueError, RecursionError):
-            return None
-        if not isinstance(payload, dict) or not payload.get("choices"):
-            return None
-        for choice in (
-            payload["choices"] if isinstance(payload["choices"], list) else ()
+            payloads = self._lines(text)
+        if not payloads or not all(
+            isinstance(x, dict) and x.get("choices") for x in payloads
         ):
-            if isinstance(choice, dict) and "delta" not in choice:
-                choice["delta"] = choice.pop("message", None)
+            return None
         self.thoughts.come_whole()
-        return [json.dumps(payload), "[DONE]"]
+        return [*map(json.dumps, payloads), "[DONE]"]
+
+    def _lines(self, text: str) -> list[Any]:
+        """Return the payloads of a stream without its form, one a line."""
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            return []
+
+    def rescued(self, text: str) -> list[str] | None:
+        written = written_by_model(text)
+        if not written or not self.names:
+            return None
+        marks = Templates(names=self.names)
+        marks.feed(written)
+        marks.end()
+        found = marks.besides(()) or calls_in(written)
+        calls = [(tool_named(name, self.names), x) for name, x in found]
+        if not calls or not all(name and _is_read(x) for name, x in calls):
+            return None
+        entries = [{"function": {"name": x, "arguments": y}} for x, y in calls]
+        choice = {"delta": {"tool_calls": entries}, "finish_reason": "tool_calls"}
+        return [json.dumps({"choices": [choice]}), "[DONE]"]
 
     def feed(self, data: str) -> list[LLMEvent]:
         if self._over or not data.strip():
             return []
         if data.strip() == "[DONE]":
             return self._end()
-        return self._chunk(self._payloads.parsed(data))
+        try:
+            payload = json.loads(data)
+        except (ValueError, RecursionError):
+            return self._pieces(data)
+        if isinstance(payload, dict):
+            return self._chunk(payload)
+        if (error := error_in(payload)) is not None:
+            raise stream_error(error, self.secret)
+        if payload in (None, []):
+            return []
+        raise self._payloads.malformed(f"a chunk is not an object: {data}")
+
+    def _pieces(self, data: str) -> list[LLMEvent]:
+        """Return the events of several payloads that came as one.
+
+        Some servers leave out the blank line between them, or write their name twice.
+        """
+        lines = data.splitlines()
+        bare = [line.strip().removeprefix("data:") for line in lines]
+        if bare == [data.strip()]:
+            error = stream_error(data, self.secret)
+            if error.kind is not ErrorKind.INTERRUPTED:
+                raise error
+            raise self._payloads.malformed(f"not JSON: {data}")
+        return [event for line in bare for event in self.feed(line)]
 
     def _chunk(self, payload: dict[str, Any]) -> list[LLMEvent]:
         """Return the events of one chunk."""
-        if payload.get("error"):
-            raise stream_error(payload["error"], self.secret)
-        if payload.get("object") == "error":
-            raise stream_error(payload, self.secret)
+        choices = rows(payload.get("choices"))
+        failed = payload.get("error") or payload.get("object") == "error"
+        if (failed or not choices) and (error := error_in(payload)) is not None:
+            raise stream_error(error, self.secret)
         if isinstance(usage := payload.get("usage"), dict):
             of_input = usage.get("prompt_tokens_details")
             known = of_input if isinstance(of_input, dict) else {}
@@ -155,32 +233,58 @@ class Assembler(answer.ResponseAssembler):
                 cached_tokens=count(known.get("cached_tokens")),
                 model=self.model,
             )
-        for choice in self._payloads.as_list(payload.get("choices"), "choices"):
+        for choice in choices:
             choice = self._payloads.as_object(choice, "a choice")
-            if choice.get("index") in (0, None):
+            if place(choice.get("index")) in (0, None):
                 return self._choice(choice)
         return []
 
     def _choice(self, choice: dict[str, Any]) -> list[LLMEvent]:
         """Return the events of one choice."""
-        delta = self._payloads.as_object(choice.get("delta") or {}, "a delta")
+        delta = self._payloads.as_object(
+            delta_of(choice, begun=self._streams), "a delta"
+        )
         if choice.get("error"):  # of a router, for the server behind it
-            raise stream_error(choice["error"], self.secret)
-        for entry in self._payloads.as_list(delta.get("tool_calls"), "tool_calls"):
+            raise stream_error(error_in({"error": choice["error"]}), self.secret)
+        for entry in self._entries(delta):
             self._fragment(self._payloads.as_object(entry, "a tool call"))
-        reason = choice.get("finish_reason")
-        if reason == "error":
-            raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
-        if isinstance(reason, str) and reason:
-            self._reason = reason
         # A refusal is what the model says; reasoning is not.
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
         if len(delta) > 1 or "content" not in delta or not text:
             self._keep(delta)
-        text = self.templates.feed(self.thoughts.feed(text)) if text else ""
+        self.begun = self.begun or bool(text or self._slots or self._fields.size)
+        self._streams = self._streams or (self.begun and bool(choice.get("delta")))
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._stop(reason)
+        if text:
+            text = self.templates.feed(self.thoughts.feed(text))
         if text:
             return [TextChunk(text)]
         return [Working(calls=True)] if self._slots else []
+
+    def _stop(self, reason: str) -> None:
+        """Take the reason why the answer ends.
+
+        Raises:
+          LLMError: if it was given up.
+        """
+        self._reason = reason
+        if reason == "error":
+            raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
+        if not self.begun and "malformed_function_call" in reason.lower():  # Gemini
+            raise self._payloads.malformed(
+                f"the server could not read a call: {reason}"
+            )
+
+    def _entries(self, delta: Mapping[str, Any]) -> list[Any]:
+        """Return the pieces of calls in a delta."""
+        entries = rows(delta.get("tool_calls"))
+        legacy = delta.get("function_call")  # the form before; some send both
+        if legacy and not entries and (self._legacy or not self._slots):
+            self._legacy = True
+            return [{"function": legacy}]
+        return entries
 
     def _keep(self, delta: dict[str, Any]) -> None:
         """Keep what the model wants back beside its text and its calls."""
@@ -194,44 +298,29 @@ class Assembler(answer.ResponseAssembler):
 
     def _text(self, content: object) -> str:
         """Return the text of a message's content."""
-        if isinstance(content, list):  # Mistral streams typed parts
-            parts = [part for part in content if isinstance(part, dict)]
-            return "".join(
-                self._text(part.get("text"))
-                for part in parts
-                if part.get("type") == "text"
-            )
-        if content is None or isinstance(content, str):
-            return well_formed(content or "")
-        raise self._payloads.malformed("content is neither text nor parts of text")
+        text = text_of(content)
+        if text is None:
+            raise self._payloads.malformed("content is neither text nor parts of text")
+        return well_formed(text)
 
     def _fragment(self, entry: dict[str, Any]) -> None:
         """Add a fragment to its call, or open a new one."""
-        function = self._payloads.as_object(entry.get("function") or {}, "a function")
-        index = entry.get("index")
-        index = index if isinstance(index, int) else None
-        call_id, name = string(entry.get("id")), string(function.get("name"))
-        fragment = function.get("arguments")
-        if isinstance(fragment, dict):
-            fragment = json.dumps(fragment)
-        elif fragment is None:
-            fragment = ""
-        elif not isinstance(fragment, str):
-            raise self._payloads.malformed("arguments are neither text nor an object")
-        slot = self._slot_of(index, call_id, name)
-        if slot is not None and self._goes_on(slot, name):
-            name, slot.name = "", slot.name + name
-        if slot is None or not slot.continued_by(call_id, name, fragment):
-            if not (call_id or name or fragment.strip() or of_call(entry)):
+        piece = fragment_of(entry)
+        slot = self._slot_of(piece.index, piece.id, piece.name)
+        if slot is not None and self._goes_on(slot, piece.name):
+            slot.name, piece = slot.name + piece.name, attrs.evolve(piece, name="")
+        fields = of_call(piece.fields)
+        if slot is None or not slot.continued_by(piece):
+            if not (piece.id or piece.name or piece.arguments.strip() or fields):
                 return
-            slot = _Slot(index)
+            slot = _Slot(piece.index)
             self._slots.append(slot)
-        slot.id = slot.id or call_id
-        slot.name = slot.name or name
-        slot.parts.append(fragment)
+        slot.id = slot.id or piece.id
+        slot.name = slot.name or piece.name
+        slot.add(piece.arguments)
         before = slot.fields.size
-        slot.fields.add(of_call(entry))
-        self._size += len(fragment) + slot.fields.size - before
+        slot.fields.add(fields)
+        self._size += len(piece.arguments) + slot.fields.size - before
         self._payloads.bounded(len(self._slots), self._size)
 
     def _goes_on(self, slot: _Slot, name: str) -> bool:
@@ -284,7 +373,7 @@ class Assembler(answer.ResponseAssembler):
         used: set[str] = set()
         said: set[tuple[int | None, str, str, str]] = set()
         for slot in self._slots:
-            arguments = slot.arguments
+            arguments = settled(slot.parts)
             if cut and not (slot.name and is_whole(arguments)):
                 continue
             if not (slot.name or slot.id or arguments.strip()):
@@ -306,3 +395,12 @@ class Assembler(answer.ResponseAssembler):
             calls.append((ToolCall(self.new_id(), name, arguments), None))
         self._payloads.bounded(len(calls), self._size)
         return calls
+
+
+def _is_read(arguments: str) -> bool:
+    """Return whether arguments are an object, or almost one."""
+    try:
+        load(arguments)
+    except InvalidArguments:
+        return False
+    return True

@@ -10,8 +10,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.providers.answer import hang_up
 from glyphoxa_trio.providers.audio import bytes_of
+from glyphoxa_trio.providers.body import hang_up
 from glyphoxa_trio.providers.failures import excerpt
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
