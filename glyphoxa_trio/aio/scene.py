@@ -43,6 +43,7 @@ class Scene:
         to: str | None = None,
         tier: Tier | None = None,
         dm: bool = False,
+        whisper: bool = False,
         id: str = "",  # noqa: A002
     ) -> SceneTurn:
         """Say something to the NPC that is addressed; enter the turn to hear the
@@ -56,11 +57,18 @@ class Scene:
           to: the NPC to address, whatever the text says.
           tier: the game master's override of the tier for this utterance.
           dm: True if the game master speaks, who comes before the players who wait.
+          whisper: True if the addressed NPC alone hears it.
           id: an id of the caller's, as in `Npc.say`.
         """
         return self._turn(
             lambda scene: scene.say(
-                text, speaker=speaker, to=to, tier=tier, dm=dm, id=id
+                text,
+                speaker=speaker,
+                to=to,
+                tier=tier,
+                dm=dm,
+                whisper=whisper,
+                id=id,
             )
         )
 

@@ -7,6 +7,7 @@ from typing import Final
 HELP: Final = """\
 TEXT               for the NPC that it names, else for the one you talk to
 @Name TEXT         say TEXT to another NPC, and stay with that one
+/whisper NAME TEXT  say TEXT to that NPC alone: no other hears it
 /npc [NAME]        who is here; talk to NAME from now on
 /who               who is here, and how: muted, puppet, the scene
 /tools [TIER]      what this NPC could use in a turn of TIER, and why not the rest
@@ -25,7 +26,7 @@ TEXT               for the NPC that it names, else for the one you talk to
 /quit              leave; so does Ctrl-C, twice"""
 
 # What needs no runtime in this process.
-_FROM_AFAR: Final = frozenset(
+_FROM_AFAR: Final = {"whisper"}.union(
     ("npc", "who", "why", "dm", "elevate", "as", "mute", "puppet", "scene", "quit")
 )
 

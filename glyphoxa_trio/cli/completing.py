@@ -14,7 +14,7 @@ from .commands import HELP
 
 TIERS: Final = tuple(map(str, Tier))
 _COMMAND: Final = re.compile(r"/(\w+)")
-_BEFORE_NPC: Final = ("npc", "as", "mute", "unmute", "puppet", "elevate")
+_BEFORE_NPC: Final = ("npc", "whisper", "as", "mute", "unmute", "puppet", "elevate")
 _BEFORE_TIER: Final = ("tools", "dm", "tier", "elevate")
 
 
@@ -70,7 +70,7 @@ def _completions(line: str, known: Completable) -> Iterator[Completion]:
                 yield Completion(command, len(verb), purpose)
         return
     if verb in _BEFORE_NPC:
-        end = " " if verb in ("as", "elevate") else ""
+        end = " " if verb in ("whisper", "as", "elevate") else ""
         others = ("off",) if verb == "puppet" else ()
         yield from _names(rest, (*known.npcs, *others), end=end)
     if verb in _BEFORE_TIER:

@@ -159,6 +159,9 @@ class ClusterTable:
             case "as", (_, _, *_):
                 name, text = self._directing.whose(words)
                 await self._listen(self._scene.speak_as(name, text, events="all"))
+            case "whisper", (_, _, *_):
+                name, text = self._directing.whose(words)
+                await self._say(text, to=name, whisper=True)
             case "mute" | "unmute", (_, *_):
                 await self._directing.mute(words, muted=verb == "mute")
             case "puppet", (_, *_):
@@ -203,11 +206,15 @@ class ClusterTable:
         place = f" ({places[worker].where})" if worker in places else ""
         self.screen.quiet(f"the worker {worker}{place}, epoch {epoch}")
 
-    async def _say(self, text: str, *, to: str | None = None) -> None:
+    async def _say(
+        self, text: str, *, to: str | None = None, whisper: bool = False
+    ) -> None:
         override, self._override = self._override, None
         if not self.screen.interactive:
             self.screen.quiet(f"you> {text}")
-        turn = self._scene.say(text, to=to, tier=override, events="all")
+        turn = self._scene.say(
+            text, to=to, tier=override, whisper=whisper, events="all"
+        )
         await self._listen(turn)
         if turn.done is not None:
             self._npc = turn.done.npc or self._npc

@@ -178,6 +178,9 @@ class PlayTable:
     async def _command(self, verb: str = "", *words: str) -> None:
         screen = self.screen
         match verb, words:
+            case "whisper", (_, _, *_):
+                name, text = self._directing.whose(words)
+                await self._say(text, to=name, whisper=True)
             case "npc", ():
                 for npc in self._runtime.npcs:
                     here = "→" if npc.name == self._npc.name else " "
@@ -296,13 +299,18 @@ class PlayTable:
         self.screen.refuse(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 
     async def _say(
-        self, text: str, *, to: str | None = None, echo: bool = True
+        self,
+        text: str,
+        *,
+        to: str | None = None,
+        echo: bool = True,
+        whisper: bool = False,
     ) -> None:
         override, self._override = self._override, None
         if not self.screen.interactive and echo:
             self.screen.quiet(f"you> {text}")
         await self._servers_started()
-        turn = self._scene.say(text, to=to, tier=override)
+        turn = self._scene.say(text, to=to, tier=override, whisper=whisper)
         await self._listen(turn)
         self._npc = self._session.npc(turn.npc)
 

@@ -161,4 +161,12 @@ def turn_of(session: Session, say: SayMessage) -> Turn:
         case "greet":
             return scene.greet(say.npc, speaker=speaker, id=id_)
     to = say.npc or None
-    return scene.say(text, speaker=speaker, to=to, tier=tier, dm=say.dm, id=id_)
+    return scene.say(
+        text,
+        speaker=speaker,
+        to=to,
+        tier=tier,
+        dm=say.dm,
+        whisper=say.whisper,
+        id=id_,
+    )

@@ -97,6 +97,7 @@ class SayMessage(BusMessage, frozen=True, kw_only=True, tag="say"):
     text: Text = ""
     speaker: Name = "player"
     dm: bool = False
+    whisper: bool = False
     tier: TierName | None = None
     remaining_ms: Milliseconds
     credit: Annotated[int, Meta(ge=1, le=4096)] = CREDIT

@@ -315,13 +315,16 @@ class RemoteScene(_Hearer[TurnT]):
         to: str | None = None,
         tier: Tier | None = None,
         dm: bool = False,
+        whisper: bool = False,
         within: float = WITHIN,
         events: EventChoice = "spoken",
     ) -> TurnT:
         """Say something to the addressed NPC, as `Scene.say` and `RemoteNpc.say`."""
         check_text(text=text, speaker=speaker, to=to or "")
         fields = {"npc": to or "", "text": text, "speaker": speaker, "dm": dm}
-        return self._turn("say", within, events, **fields, tier=_name_of(tier))
+        return self._turn(
+            "say", within, events, **fields, whisper=whisper, tier=_name_of(tier)
+        )
 
     def speak_as(
         self,

@@ -77,7 +77,7 @@ class MemoryConfig:
     keeps nothing. ``name`` names that file. ``campaign`` is that of sessions that name
     none. Extracted facts with a confidence of ``accept_above`` need no confirmation.
     Lines are removed after ``keep_days``, unset never. Claims that nobody decided about
-    are removed after ``claim_days``, null never, if nothing later is about an entity of
+    are removed after ``claim_days``, 0 never, if nothing later is about an entity of
     theirs.
     """
 
@@ -90,8 +90,8 @@ class MemoryConfig:
     keep_days: int | None = attrs.field(
         default=None, validator=if_given(above_zero), metadata=NEXT_START
     )
-    claim_days: int | None = attrs.field(
-        default=60, validator=if_given(above_zero), metadata=NEXT_START
+    claim_days: int = attrs.field(
+        default=60, validator=not_negative, metadata=NEXT_START
     )
     recall: RecallConfig = attrs.field(factory=RecallConfig, metadata=LIVE)
     afterwards: bool = attrs.field(default=True, metadata=NEXT_START)

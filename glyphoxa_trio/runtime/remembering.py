@@ -195,7 +195,7 @@ class RuntimeMemory:
             try:
                 if (days := config.keep_days) is not None:
                     await self.memory.forget_before(time.time() - days * _DAY)
-                if (days := config.claim_days) is not None:
+                if days := config.claim_days:
                     await self._expire(time.time() - days * _DAY)
             except GlyphoxaError as error:
                 warn(f"memory: what is too old was not removed: {error}")

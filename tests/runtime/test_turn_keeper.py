@@ -201,6 +201,9 @@ async def test_lines_are_what_was_heard_and_reach_those_who_were_there(
                     break  # which counts as not heard
         async with session.scene().say("Ann, look there", speaker="Eve") as said:
             await said.finish()
+        secretly = session.scene().say("hush", speaker="Eve", to="Bo", whisper=True)
+        async with secretly as said:
+            await said.finish()
         await session.scene().overhear("A wolf", "Howl!")
         await session.npc("Ann").overhear("Eve", "Between us.", to="Dan")
         await wait_all_tasks_blocked()
@@ -222,6 +225,8 @@ async def test_lines_are_what_was_heard_and_reach_those_who_were_there(
     assert sorted(lines, key=str) == sorted(
         [
             ("player", "Bo", "hello", "id:7", bo),
+            ("Eve", "Bo", "hush", "eve", bo),
+            ("Bo", "Eve", "You said hush. And there is more.", "", bo),
             ("Bo", "player", "You said hello. And there is more.", "", bo),
             ("player", "Bo", "again", "id:7", bo),
             ("Bo", "player", "You said again.", "", bo),

@@ -132,7 +132,8 @@ class SceneActor:
 
     def _enter(self, place: QueuedUtterance) -> None:
         place.id = self.settings().session.npc(self._meant(place))
-        place.listener.present = self.company.names.npcs
+        if not place.said.whisper:
+            place.listener.present = self.company.names.npcs
         interrupts = self._queue.interrupts(place)
         for earlier in self._queue.come(place):
             self._end(earlier, "the speaker went on")
@@ -249,6 +250,8 @@ class SceneActor:
     async def _share(self, place: QueuedUtterance) -> None:
         """Tell all others what was said, and what was heard of the answer."""
         said, listener = place.said, place.listener
+        if said.whisper:
+            return
         heard = listener.interaction
         if said.spoken and heard is not None and not heard.understood:
             with trio.move_on_after(_UNDERSTANDING):

@@ -52,9 +52,9 @@ class Enter(Request[SceneMessages, None]):
     """Find the addressed NPC, and have it answer when its turn comes.
 
     ``to``: the NPC that the caller has chosen; None leaves it to the rules of the
-    scene. ``dm``: the DM says this. ``spoken``: ``to`` has heard it itself, and answers
-    already. ``place``: the name under which the `Place` was handed over. The other
-    fields are those of `Say`.
+    scene. ``dm``: the DM says this. ``whisper``: that NPC alone hears it.
+    ``spoken``: ``to`` has heard it itself, and answers already. ``place``: the name
+    under which the `Place` was handed over. The other fields are those of `Say`.
     """
 
     speaker: str
@@ -64,6 +64,7 @@ class Enter(Request[SceneMessages, None]):
     greets: bool = False
     to: str | None = None
     dm: bool = False
+    whisper: bool = False
     spoken: bool = False
     place: str = ""
     id: str = ""

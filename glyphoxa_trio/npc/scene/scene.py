@@ -68,6 +68,7 @@ class Scene:
         to: str | None = None,
         tier: Tier | None = None,
         dm: bool = False,
+        whisper: bool = False,
         id: str = "",  # noqa: A002
     ) -> SceneTurn:
         """Say something to the addressed NPC; enter the turn to hear the answer.
@@ -84,11 +85,21 @@ class Scene:
           to: the addressed NPC, whatever the text says.
           tier: the DM's choice of the tier for this utterance.
           dm: the DM says this, and comes before the players who wait.
+          whisper: the addressed NPC alone hears it, and is alone in remembering the
+            answer, too.
           id: an id of the caller's, as in `Npc.say`.
         """
         check_text(text=text, speaker=speaker, to=to or "", id=id)
         check_tier(tier)
-        said = Enter(text=text, speaker=speaker, tier=tier, to=to, dm=dm, id=id)
+        said = Enter(
+            text=text,
+            speaker=speaker,
+            tier=tier,
+            to=to,
+            dm=dm,
+            whisper=whisper,
+            id=id,
+        )
         return self._turn(said)
 
     def speak_as(

@@ -425,6 +425,24 @@ async def test_everybody_hears_what_was_said_and_what_was_heard_of_the_answer(
         ]
 
 
+async def test_a_whisper_and_its_answer_are_heard_by_nobody_else(
+    autojump_clock: object,
+) -> None:
+    async with open_stage() as stage:
+        scene = stage.scene
+        await listen(scene.say("An ale", speaker="Aria", to="Bartok"))
+        await listen(
+            scene.say("I am the heir", speaker="Aria", to="Bartok", whisper=True)
+        )
+        await listen(scene.say("Ysolde?", speaker="Cole"))
+        assert stage.overheard(YSOLDE) == [
+            f"Aria to {BARTOK}: An ale",
+            f"{BARTOK} to Aria: Well. I am Bartok.",
+        ]
+        await listen(scene.say("Go on, Bartok", speaker="Aria"))
+        assert "I am the heir" in str(stage.llm.requests[-1].messages)
+
+
 async def test_nobody_hears_more_than_so_many_lines(autojump_clock: object) -> None:
     async with open_stage(scene={"overheard": 3}) as stage:
         for number in range(4):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ DEEDS = st.one_of(
         st.sampled_from([0.0, 0.2, 0.2, 2.0]),  # how slowly it is listened to
         st.sampled_from([inf, inf, inf, 0.0, 0.5, 1.2]),  # and how long
     ),
+    st.tuples(st.just("whisper"), st.sampled_from(SPEAKERS), st.sampled_from(NAMES)),
     st.tuples(st.just("as"), st.sampled_from(NAMES), st.integers(1, 40)),
     st.tuples(st.just("mute"), st.sampled_from(NAMES)),
     st.tuples(st.just("unmute"), st.sampled_from(NAMES)),
@@ -148,6 +150,13 @@ async def _do(
                 evening.note("left", turn)
 
             nursery.start_soon(hear)
+        case ("whisper", speaker, npc):
+            heard = Heard()
+            evening.heard.append(heard)
+            turn = scene.say(
+                f"Whispered, number {number}.", speaker=speaker, to=npc, whisper=True
+            )
+            nursery.start_soon(partial(listen, turn, heard=heard))
         case ("as", npc, many):
             words = " ".join(f"Word {number} {at}." for at in range(many))
             heard = Heard()
