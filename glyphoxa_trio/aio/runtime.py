@@ -87,7 +87,8 @@ class Runtime:
 
     @property
     def set_aside(self) -> int:
-        """The number of sessions that are set aside until they are used again."""
+        """The number of sessions that are set aside until they are used again; with
+        memory, of those that the program still holds."""
         return self._native.set_aside
 
     @property

@@ -141,7 +141,13 @@ class Journal(Protocol):
         ...
 
     async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
-        """Return the last snapshot and all entries after it, but lines, in order."""
+        """Return the last snapshot and all entries after it, but lines, in order.
+
+        The claim may be another process's, named by its epoch (`HeldElsewhere`).
+
+        Raises:
+          Fenced: the session was claimed again, or given back.
+        """
         ...
 
     async def release(

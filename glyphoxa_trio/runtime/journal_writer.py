@@ -1,17 +1,20 @@
-"""The writer of a journal: a bounded queue of what is to be written, and retries.
+"""The writer of a journal: bounded queues of what is to be written, and retries.
 
-What one session leaves is written in order, in as few transactions as possible: a
-moment after the first of what waits, or at once if somebody waits for it (`hurry`).
-While the store is away it waits.
+Each session has a line of its own, which is written in order, in as few transactions as
+possible: a moment after the first of what waits, or at once if somebody waits for it
+(`JournalWriter.hurry`). A line that cannot be written is tried again after a pause, and
+holds up no other.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from itertools import count, groupby
+from math import inf
 from typing import Final
 
 import attrs
@@ -28,8 +31,8 @@ from glyphoxa_trio.npc.identity import SessionKey
 from .kept_table import KeptTable
 
 MOST_WAITING: Final = 1000  # turns, and other things to be written
-_AT_ONCE: Final = 64  # sessions: while their entries are made, nothing else runs
-RETRY: Final = (0.1, 5.0)  # the first pause while the store is away, and the longest
+_AT_ONCE: Final = 64  # sessions that are being written
+RETRY: Final = (0.1, 5.0)  # the first pause of what cannot be written, and the longest
 _LATE: Final = 60.0  # seconds in which another program's line is written
 _MOMENT: Final = 0.02  # after a turn, so that its last words count as heard
 
@@ -40,19 +43,23 @@ class JournalJob:
 
     ``done`` is called when it was written, with None, or with why it never will be.
     ``ends``: give the claim back after its entries, and if True, end the session.
-    ``replaces``: it is a snapshot, which replaces the entries before it. ``until``:
-    when it is written, also if more may be heard of it, in a session that is
-    ``strict``. ``since``: when it was made, on trio's clock.
+    ``rests``: the claim is given back because the session is set aside. ``replaces``:
+    it is a snapshot, which replaces the entries before it.
+    ``until``: when it is written, also if more may be heard of it, in a session that is
+    ``strict``. ``since``: when it was made, on trio's clock. ``over``: it waits no
+    more.
     """
 
     table: KeptTable
     _make: Callable[[], Sequence[Entry]]
     done: Callable[[str | None], None] = lambda _: None
     ends: bool | None = None
+    rests: bool = False
     replaces: bool = False
     until: float = 0.0
-    number: int = attrs.field(factory=count().__next__, init=False)  # later is more
+    number: int = attrs.field(factory=count(1).__next__, init=False)  # later is more
     since: float = attrs.field(factory=trio.current_time, init=False)
+    over: bool = attrs.field(default=False, init=False)
     _made: Sequence[Entry] | None = attrs.field(default=None, init=False)
 
     def entries(self) -> Sequence[Entry]:
@@ -69,6 +76,48 @@ class JournalJob:
         """Record that its entries are written, whatever is still to be done."""
         self._made = ()
 
+    def stays(self) -> None:
+        """Keep the claim of a session that is set aside, which is used again, unless it
+        is being given back by now."""
+        if self.rests and not self.is_appended:
+            self.ends, self.rests = None, False
+
+    def finish(self, error: str | None) -> None:
+        """Tell that it was written, or why it never will be."""
+        self.over = True
+        self.done(error)
+
+
+@attrs.define(eq=False)
+class _SessionLine:
+    """What waits of one session, in order.
+
+    ``due``: when it is written; infinite if that is not known. ``at_once``: the number
+    of the last job that somebody waits for. ``pause``: after an attempt that failed.
+    """
+
+    key: SessionKey
+    jobs: deque[JournalJob] = attrs.field(factory=deque)
+    due: float = inf
+    writing: bool = False
+    at_once: int = 0
+    pause: float = 0.0
+
+    def of(self, job: JournalJob, moment: Callable[[], float]) -> float:
+        """Return when a job of the line is to be written."""
+        if job.number <= self.at_once:
+            return 0.0
+        return job.until if job.table.strict else moment()
+
+    def taken(self) -> list[JournalJob]:
+        """Return the jobs that are due, unless one before them is not."""
+        now, found = trio.current_time(), list[JournalJob]()
+        for job in self.jobs:
+            if self.of(job, lambda: 0.0) > now:
+                break
+            found.append(job)
+        return found
+
 
 @attrs.define(eq=False, repr=False)
 class JournalWriter:
@@ -79,49 +128,66 @@ class JournalWriter:
       warn: called with warnings.
       now: returns the time in seconds since 1970.
 
-    ``lost``: the number of jobs that found no room. ``away``: the store could not be
-    written at the last attempt.
+    ``waiting``: the number of jobs that are not written yet. ``lost``: of those that
+    found no room.
     """
 
     memory: Memory
     warn: Callable[[str], None]
     now: Callable[[], float] = time.time
+    waiting: int = attrs.field(default=0, init=False)
     lost: int = attrs.field(default=0, init=False)
-    away: bool = attrs.field(default=False, init=False)
-    _waiting: deque[JournalJob] = attrs.field(factory=deque, init=False)
-    _more: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _lines: dict[SessionKey, _SessionLine] = attrs.field(factory=dict, init=False)
+    # Lines by the time when they are due; an entry whose line is due at another time is
+    # of no use any more.
+    _due: list[tuple[float, int, _SessionLine]] = attrs.field(factory=list, init=False)
+    _numbers: Iterator[int] = attrs.field(factory=count, init=False)
+    _moment: float = attrs.field(default=0.0, init=False)
+    _writing: int = attrs.field(default=0, init=False)
+    _failing: set[_SessionLine] = attrs.field(factory=set, init=False)
+    _more: Signal = attrs.field(factory=Signal, init=False)
     _written: Signal = attrs.field(factory=Signal, init=False)
-    _in_a_hurry: set[KeptTable] = attrs.field(factory=set, init=False)
-    _hurried: Signal = attrs.field(factory=Signal, init=False)
-
-    @property
-    def waiting(self) -> int:
-        """The number of jobs that are not written yet."""
-        return len(self._waiting)
 
     @property
     def lag(self) -> float:
         """The seconds for which the oldest job that is not written yet waits."""
-        return trio.current_time() - self._waiting[0].since if self._waiting else 0.0
+        now = trio.current_time()
+        heads = (x.jobs[0].since for x in self._lines.values() if x.jobs)
+        return now - min(heads, default=now)
 
     @property
     def is_full(self) -> bool:
         """True if there is no room for another job."""
-        return len(self._waiting) >= MOST_WAITING
+        return self.waiting >= MOST_WAITING
 
     @property
     def is_half_full(self) -> bool:
         """True if what can wait elsewhere is to leave the room to turns."""
-        return len(self._waiting) >= MOST_WAITING // 2
+        return self.waiting >= MOST_WAITING // 2
 
-    def ends(self, key: SessionKey) -> bool:
-        """Return True if the end of a session of this id, or of its claim, is still to
-        be written."""
-        return any(x.ends is not None and x.table.key == key for x in self._waiting)
+    def fails(self, key: SessionKey) -> bool:
+        """Return True if the last attempt to write a session failed."""
+        return self._lines.get(key) in self._failing
+
+    def _of(self, key: SessionKey) -> Iterable[JournalJob]:
+        line = self._lines.get(key)
+        return () if line is None else line.jobs
 
     def replaces(self, table: KeptTable) -> bool:
         """Return True if a snapshot of a session is still to be written."""
-        return any(x.replaces and x.table is table for x in self._waiting)
+        return any(x.replaces and x.table is table for x in self._of(table.key))
+
+    def keeps(self, table: KeptTable) -> None:
+        """Keep the claim of a session that is set aside and used again, unless it is
+        being given back by now."""
+        for job in self._of(table.key):
+            if job.table is table:
+                job.stays()
+
+    async def ended(self, key: SessionKey) -> None:
+        """Return when no end of a session of this id, or of its claim, is still to be
+        written."""
+        await self._written.until(lambda: all(x.ends is None for x in self._of(key)))
 
     def put(self, job: JournalJob) -> None:
         """Write a job behind those that wait. If too many do, it is lost, with a
@@ -134,75 +200,100 @@ class JournalWriter:
                     f"memory: {MOST_WAITING} turns wait to be written, and what happens"
                     " now is lost to memory"
                 )
-            job.done("too many turns wait to be written")
+            job.finish("too many turns wait to be written")
             return
-        self._waiting.append(job)
-        self._more.set()
+        key = job.table.key
+        if (line := self._lines.get(key)) is None:
+            line = self._lines[key] = _SessionLine(key)
+        line.jobs.append(job)
+        self.waiting += 1
         if job.table.strict and job.until <= trio.current_time():
             self.hurry(job.table)
+        else:
+            self._schedule(line)
 
     def hurry(self, table: KeptTable) -> None:
         """Write what waits of a session at once."""
-        self._in_a_hurry.add(table)
-        self._hurried.set()
+        if (line := self._lines.get(table.key)) is not None and line.jobs:
+            line.at_once = line.jobs[-1].number
+            self._schedule(line)
+
+    def _schedule(self, line: _SessionLine) -> None:
+        """Have a line written when its first job is due."""
+        if not (line.writing or line.pause):
+            self._put_due(line, line.of(line.jobs[0], self._this_moment))
+
+    def _this_moment(self) -> float:
+        """Return the end of the moment in which what waits is gathered, so that
+        sessions share a transaction."""
+        now = trio.current_time()
+        if self._moment <= now:
+            self._moment = now + _MOMENT
+        return self._moment
+
+    def _put_due(self, line: _SessionLine, due: float) -> None:
+        if due < line.due:
+            line.due = due
+            heappush(self._due, (due, next(self._numbers), line))
+            self._more.set()
 
     async def run(self) -> None:
-        """Write what waits, until cancelled."""
-        while True:
-            await self._more.wait()
-            self._more = trio.Event()
-            until = trio.current_time() + _MOMENT
-            while self._waiting:
-                with trio.move_on_at(until) as moment:
-                    await self._hurried.take()
-                if moment.cancelled_caught:
-                    break
-                tables, self._in_a_hurry = self._in_a_hurry, set()
-                await self._write(partial(_is_of, tables))
-            await self._write(_is_due)
-            if self._waiting:
-                self._more.set()
+        """Write what waits, until cancelled: in `_AT_ONCE` tasks at most."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                free = self._writing < _AT_ONCE
+                due = self._due[0][0] if self._due and free else inf
+                with trio.move_on_at(due):
+                    await self._more.take()
+                now = trio.current_time()
+                while self._due and self._due[0][0] <= now and self._writing < _AT_ONCE:
+                    due, _, line = heappop(self._due)
+                    if line.due == due:
+                        line.due, line.writing = inf, True
+                        self._writing += 1
+                        nursery.start_soon(self._write, line)
 
-    async def _write(self, due: Callable[[JournalJob], bool]) -> None:
-        """Write everything that is due, in order; wait while the store is away."""
-        pause, longest = RETRY
-        while batch := _in_order(self._waiting, due):
-            jobs: dict[int, list[JournalJob]] = {}
-            for job in batch:
-                jobs.setdefault(id(job.table), []).append(job)
-            written: list[JournalJob] = []
-            if len(jobs) == 1:  # as mostly: a nursery costs as much as its entries
-                await self._write_some(batch, written)
-            else:
-                async with trio.open_nursery() as nursery:
-                    for same in jobs.values():
-                        nursery.start_soon(self._write_some, same, written)
-            done = set(map(id, written))
-            self._waiting = deque(x for x in self._waiting if id(x) not in done)
-            if written:
-                self._written.set()
-                pause, _ = RETRY
-            else:
-                await trio.sleep(pause)
-                pause = min(2 * pause, longest)
-
-    async def _write_some(
-        self, jobs: list[JournalJob], written: list[JournalJob]
-    ) -> None:
-        """Write the jobs of one session, and add those that need no other attempt."""
-        table = jobs[0].table
-        for some in _together(jobs):
+    async def _write(self, line: _SessionLine) -> None:
+        """Write what is due of a line, in order."""
+        failed = False
+        for some in _together(line.taken()):
             try:
-                errors = await self._write_together(table, some)
+                errors = await self._write_together(some[0].table, some)
             except MemoryUnavailable as away:
-                if not self.away:
-                    self.away = True
-                    self.warn(f"memory cannot be written now: {away}")
-                return
-            self._back()
+                failed = True
+                self._failed(line, some[0].table, away)
+                break
+            self._back(line)
             for job, error in zip(some, errors, strict=True):
-                written.append(job)
-                job.done(error)
+                line.jobs.popleft()
+                self.waiting -= 1
+                job.finish(error)
+            self._written.set()
+        line.writing = False
+        self._writing -= 1
+        self._more.set()  # there is room for another line
+        if failed:
+            self._put_due(line, trio.current_time() + line.pause)
+        elif line.jobs:
+            self._schedule(line)
+        else:
+            del self._lines[line.key]
+
+    def _failed(
+        self, line: _SessionLine, table: KeptTable, away: MemoryUnavailable
+    ) -> None:
+        first, longest = RETRY
+        line.pause = min(2 * line.pause, longest) or first
+        if not self._failing:
+            self.warn(f"memory: {table.key} cannot be written now: {away}")
+        self._failing.add(line)
+
+    def _back(self, line: _SessionLine) -> None:
+        line.pause = 0.0
+        if line in self._failing:
+            self._failing.remove(line)
+            if not self._failing:
+                self.warn("memory can be written again")
 
     async def _write_together(
         self, table: KeptTable, jobs: list[JournalJob]
@@ -235,11 +326,6 @@ class JournalWriter:
                 await self._write_together(table, jobs)
             return [said(bug)]
         return [None for _ in jobs]
-
-    def _back(self) -> None:
-        if self.away:
-            self.away = False
-            self.warn("memory can be written again")
 
     async def _append(
         self, table: KeptTable, claim: Claim, jobs: list[JournalJob]
@@ -289,40 +375,19 @@ class JournalWriter:
 
     async def flush(self) -> None:
         """Return when everything that waits by now is written, or lost."""
-        if not self._waiting:
-            return
-        last = self._waiting[-1].number
-        while self._waiting and self._waiting[0].number <= last:
-            await self._written.changed()
+        for job in [x.jobs[-1] for x in self._lines.values() if x.jobs]:
+            await self._written.until(partial(_is_over, job))
 
 
-def _in_order(
-    waiting: Iterable[JournalJob], due: Callable[[JournalJob], bool]
-) -> list[JournalJob]:
-    """Return jobs that are due, unless one of their session before them is not: those
-    of `_AT_ONCE` sessions at most."""
-    found: list[JournalJob] = []
-    tables: set[KeptTable] = set()
-    held: set[KeptTable] = set()
-    for job in waiting:
-        if job.table in held or not due(job):
-            held.add(job.table)
-        elif job.table in tables or len(tables) < _AT_ONCE:
-            tables.add(job.table)
-            found.append(job)
-    return found
-
-
-def _is_of(tables: Collection[KeptTable], job: JournalJob) -> bool:
-    return job.table in tables
-
-
-def _is_due(job: JournalJob) -> bool:
-    """Return True at the end of a moment, unless the job has a time of its own."""
-    return not job.table.strict or trio.current_time() >= job.until
+def _is_over(job: JournalJob) -> bool:
+    return job.over
 
 
 def _together(jobs: Iterable[JournalJob]) -> Iterator[list[JournalJob]]:
     """Yield what may be one transaction: neighbours that do not end their session."""
-    for _, same in groupby(jobs, lambda job: None if job.ends is None else id(job)):
+
+    def key(job: JournalJob) -> tuple[int, int]:
+        return id(job.table), 0 if job.ends is None else id(job)
+
+    for _, same in groupby(jobs, key):
         yield list(same)

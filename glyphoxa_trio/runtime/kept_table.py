@@ -33,7 +33,8 @@ class KeptTable:
       players: the stable ids of players, by the names under which they speak.
 
     ``claim``: None before the session is used, and if it is not kept. ``epoch``: of the
-    last claim, also if it is lost. ``asking``: who spoke to each NPC last. ``effects``:
+    last claim, also if it is lost. ``was_kept``: it was set aside into the store, and
+    its claim given back. ``asking``: who spoke to each NPC last. ``effects``:
     the turns, by NPC and number, in which calls with side effects have begun.
     ``cut_short``: as in `RestoredSession`. ``strict``: a call with side effects waits
     until it is written that it begins, or is refused. ``lost``: called once it is known
@@ -48,6 +49,7 @@ class KeptTable:
     loaded: bool = attrs.field(default=False, init=False)
     evening: str = attrs.field(default="", init=False)
     spoken_at: float = attrs.field(default=0.0, init=False)
+    was_kept: bool = attrs.field(default=False, init=False)
     resting: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     turns: int = attrs.field(default=0, init=False)  # since its last snapshot
     effects: set[tuple[str, int]] = attrs.field(factory=set, init=False)
@@ -69,6 +71,8 @@ class KeptTable:
         """Keep the session from now on; with None, keep it no longer."""
         self.claim, self.loaded = claim, False
         if claim is not None:
+            if claim.epoch != self.epoch + 1:
+                self.evening = ""  # another process had it meanwhile
             self.campaign, self.epoch = claim.campaign, claim.epoch
 
     def is_strict(self, lost: Callable[[], None] | None) -> None:
@@ -111,6 +115,6 @@ class KeptTable:
             self.effects.clear()
         return due
 
-    def rests(self, kept: SessionSnapshot | None) -> None:
+    def rests(self, kept: SessionSnapshot | None, *, written: bool = False) -> None:
         """Hold the snapshot of a session that is set aside until it is written."""
-        self.resting = kept
+        self.resting, self.was_kept = kept, written

@@ -316,7 +316,8 @@ class Runtime:
 
     @property
     def set_aside(self) -> int:
-        """The number of sessions that are set aside until they are used again."""
+        """The number of sessions that are set aside until they are used again; with
+        memory, of those that the program still holds."""
         return self._cast.states.resting
 
     @property

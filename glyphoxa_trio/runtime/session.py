@@ -137,8 +137,10 @@ class Session:
     ) -> SessionHold:
         """Claim the session in the store of memory and load it, before its first use.
 
-        Without this, its first use does so; if the session is open elsewhere, it goes
-        on without being kept, and a warning says so. A claimed session runs no call
+        Without this, its first use does so, and the claim is given back when it is set
+        aside; if the session is open elsewhere, it goes on from what is written by then
+        without being kept, and a warning says so. A session that was claimed by this
+        stays so until `release` or `end`. It runs no call
         with side effects before it is written that it begins: while the store is away,
         or once another process has the session, such calls are refused.
 

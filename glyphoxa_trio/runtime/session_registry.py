@@ -411,6 +411,10 @@ class SessionRegistry:
             await trio.sleep(min(_TENDED, idle / 4))
             with suppress(StoreFull):  # they stay open
                 self.states.rest_unused(trio.current_time() - idle)
+            if self.remembering is not None:
+                self.remembering.keeper.forget_unused(
+                    lambda key: self.states.get(key) is not None
+                )
 
     async def claim(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -108,6 +109,7 @@ class SessionState:
     ended: bool = attrs.field(default=False, init=False)
     waking: trio.Lock | None = attrs.field(default=None, init=False)
     used_at: float = attrs.field(default=-math.inf, init=False)
+    known_at: float = attrs.field(factory=trio.current_time, init=False)
     _holds: int = attrs.field(default=0, init=False)
     given: SessionSnapshot | None = attrs.field(default=None, init=False, repr=False)
     # Its costs when it was set aside, and the key of that snapshot: a reload may bring
@@ -222,8 +224,9 @@ class SessionStates:
     Args:
       most: returns how many may be open at once, as configured now.
       rest: sets one aside; returns False if it is not idle.
-      durable: a session may have been kept by an earlier run, so that it begins as one
-        that is set aside.
+      durable: sessions are kept outside of this process. One may have been kept by an
+        earlier run, so that it begins as one that is set aside; one that is set aside
+        is known here only as long as the program holds it.
     """
 
     _most: Callable[[], int]
@@ -233,6 +236,10 @@ class SessionStates:
         factory=OrderedDict, init=False
     )
     _resting: dict[SessionKey, SessionState] = attrs.field(factory=dict, init=False)
+    # Those that are as good as new to this process, but for who holds them.
+    _kept: WeakValueDictionary[SessionKey, SessionState] = attrs.field(
+        factory=WeakValueDictionary, init=False
+    )
 
     @property
     def open(self) -> tuple[SessionState, ...]:
@@ -241,17 +248,17 @@ class SessionStates:
 
     @property
     def set_aside(self) -> tuple[SessionState, ...]:
-        """The sessions that are set aside."""
-        return tuple(self._resting.values())
+        """The sessions that are set aside and known here."""
+        return *self._kept.values(), *self._resting.values()
 
     @property
     def resting(self) -> int:
-        """The number of sessions that are set aside."""
-        return len(self._resting)
+        """The number of sessions that are set aside and known here."""
+        return len(self._resting) + len(self._kept)
 
     def get(self, key: SessionKey) -> SessionState | None:
-        """Return the session of that key, if it has begun and not ended."""
-        return self._open.get(key) or self._resting.get(key)
+        """Return the session of that key, if it is known here and has not ended."""
+        return self._open.get(key) or self._resting.get(key) or self._kept.get(key)
 
     def used(self, key: SessionKey) -> None:
         """Note that the session is used now."""
@@ -288,7 +295,16 @@ class SessionStates:
         """Move a session from those set aside to the open ones. Raises as `sit`."""
         self._make_room()
         state.use()
-        self._open[state.key] = self._resting.pop(state.key)
+        self._let_go(state.key)
+        self._open[state.key] = state
+
+    def _let_go(self, key: SessionKey) -> None:
+        for several in (self._open, self._resting, self._kept):
+            several.pop(key, None)
+
+    def _put_aside(self, key: SessionKey) -> None:
+        several = self._kept if self._durable else self._resting
+        several[key] = self._open.pop(key)
 
     def _make_room(self) -> None:
         """Set aside the session that was idle longest, if one more is too many."""
@@ -297,7 +313,7 @@ class SessionStates:
             return
         for key, state in list(islice(self._open.items(), too_many + _LOOKED_AT)):
             if self._rest(state):
-                self._resting[key] = self._open.pop(key)
+                self._put_aside(key)
                 too_many -= 1
                 if not too_many:
                     return
@@ -306,19 +322,23 @@ class SessionStates:
         raise TooManySessions(f"{len(self._open)} sessions are open: end some")
 
     def rest_unused(self, since: float) -> None:
-        """Set aside the idle sessions that were not used since that time.
+        """Set aside the idle sessions that were not used since that time. Those that
+        were never used are known from then on as long as the program holds them.
 
         Raises:
           StoreFull: the store has no room for another one.
         """
+        if self._durable:
+            for key, state in list(self._resting.items()):
+                if state.known_at < since and state.given is None:
+                    self._kept[key] = self._resting.pop(key)
         for key, state in list(islice(self._open.items(), _LOOKED_AT)):
             if state.used_at >= since:
                 return
             if self._rest(state):
-                self._resting[key] = self._open.pop(key)
+                self._put_aside(key)
 
     def end(self, state: SessionState) -> None:
         """End a session and free its key."""
         state.end()
-        self._open.pop(state.key, None)
-        self._resting.pop(state.key, None)
+        self._let_go(state.key)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import (
     AsyncGenerator,
+    Awaitable,
     Callable,
     Generator,
     Mapping,
@@ -21,7 +22,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
@@ -40,7 +41,7 @@ from glyphoxa_trio.npc.turn.turn_log import EndedTurn
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .idle_sessions import StoreFull
-from .journal_writer import RETRY, JournalJob, JournalWriter
+from .journal_writer import MOST_WAITING, RETRY, JournalJob, JournalWriter
 from .kept_table import KeptTable, id_by_name
 from .logged_turn import LoggedTurn, overheard_line, rest_of
 from .session_log import (
@@ -61,6 +62,9 @@ _BEFORE_A_CALL: Final = 0.1
 _CLOSING: Final = 5.0
 _BETWEEN_CHANGES: Final = 1.0  # changes that come sooner are written together
 _LOADING: Final = 2.0
+_BETWEEN_LOOKS: Final = 60.0  # for evenings that are over
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class TakeSnapshot(Protocol):
@@ -112,6 +116,8 @@ class TurnKeeper:
     )
     _snapshot: TakeSnapshot = attrs.field(default=_no_snapshot, init=False)
     _changed: set[SessionKey] = attrs.field(factory=set, init=False)
+    # Sessions that are set aside here alone, since nothing of them could be kept.
+    _unkept: set[SessionKey] = attrs.field(factory=set, init=False)
     _change: trio.Event = attrs.field(factory=trio.Event, init=False)
     _correct: Callable[[CampaignKey, str], str] = attrs.field(
         default=lambda _, __: "", init=False
@@ -191,8 +197,9 @@ class TurnKeeper:
     async def take(self, key: SessionKey) -> SessionSnapshot | None:
         """Claim a session that is used from now on, and return it as it was kept.
 
-        None means that it begins; a warning says so if it is not kept, because another
-        process has it or the store cannot be reached.
+        If another process has it, what that has written by now is returned. None means
+        that the session begins. A warning says so if it is not kept from now on,
+        because another process has it or the store cannot be reached.
 
         Raises:
           SnapshotRefused: it was kept, and cannot be read.
@@ -201,16 +208,27 @@ class TurnKeeper:
         """
         await self.namesake_ended(key)
         table = self.table(key)
-        if (kept := table.resting) is not None:
-            return kept
+        held = table.claim
         try:
-            claim = await self.claim(key)
-        except (HeldElsewhere, MemoryUnavailable) as error:
+            claim = await self._patiently(
+                self.claim, key, until=_LOADING if table.was_kept else 0.0
+            )
+        except HeldElsewhere as error:
             self._warn(f"{error}: what happens in {key} now is not kept")
-            return None
+            return await self._elsewhere(table, error) or table.resting
+        except MemoryUnavailable as error:
+            if table.was_kept:
+                raise
+            self._warn(f"{error}: what happens in {key} now is not kept")
+            return table.resting
+        kept = table.resting
+        if kept is not None and claim is held:  # it was not given back yet
+            return kept
         if not (claim.known or table.loaded):
             table.was_loaded()
-            return None
+            if kept is not None:  # nobody has kept it
+                self.keep(kept)
+            return kept
         back = restored(await self._load(claim), self._nothing(key))
         if table.loaded:  # it was set aside by this process
             return back.snapshot
@@ -222,6 +240,25 @@ class TurnKeeper:
         self._put_snapshot(table, lambda: _whole(table, back.snapshot, now))
         return back.snapshot
 
+    async def _elsewhere(
+        self, table: KeptTable, held: HeldElsewhere
+    ) -> SessionSnapshot | None:
+        """Return a session that another process has, as far as it is written."""
+        key = table.key
+        theirs = Claim(
+            tenant=key.tenant,
+            session=key.id,
+            campaign=table.campaign,
+            epoch=held.epoch,
+            known=True,
+        )
+        try:
+            entries = await self._load(theirs)
+        except (Fenced, MemoryUnavailable) as error:
+            self._warn(f"what was kept of {key} cannot be read: {error}")
+            return None
+        return restored(entries, self._nothing(key)).snapshot if entries else None
+
     async def claim(self, key: SessionKey, *, steal_from: int | None = None) -> Claim:
         """Return the claim of a session, made now if there is none; see
         `Journal.claim`.
@@ -232,8 +269,8 @@ class TurnKeeper:
         """
         await self.namesake_ended(key)
         table = self.table(key)
-        if self.writer.ends(key):
-            await self.flush()  # the one of this id before it is still to end
+        self.writer.keeps(table)
+        await self.writer.ended(key)  # the one of this id before it is still to end
         if (claim := table.claim) is None:
             claim = await self.memory.journal.claim(
                 key.tenant, key.id, table.campaign, steal_from=steal_from
@@ -243,11 +280,17 @@ class TurnKeeper:
 
     async def _load(self, claim: Claim) -> Sequence[KeptEntry]:
         """Return a session's entries; try for two seconds if the store is away."""
+        return await self._patiently(self.memory.journal.load, claim)
+
+    async def _patiently(
+        self, ask: Callable[[A], Awaitable[R]], about: A, *, until: float = _LOADING
+    ) -> R:
+        """Ask the store; ask again for so many seconds if it is away."""
         pause, _ = RETRY
-        until = trio.current_time() + _LOADING
+        until += trio.current_time()
         while True:
             try:
-                return await self.memory.journal.load(claim)
+                return await ask(about)
             except MemoryUnavailable:
                 if trio.current_time() + pause > until:
                     raise
@@ -266,28 +309,47 @@ class TurnKeeper:
         )
 
     def rest(self, key: SessionKey, kept: SessionSnapshot) -> None:
-        """Keep a session that is set aside.
+        """Keep a session that is set aside, and give its claim back: others may use it.
+        One that is `strict` stays claimed.
 
         Raises:
-          StoreFull: too much waits to be written.
+          StoreFull: too much waits to be written, or too many sessions that are set
+            aside could not be kept.
         """
         if self.writer.is_full:
             raise StoreFull(f"{self.writer.waiting} turns wait to be written to memory")
+        if len(self._unkept) >= MOST_WAITING:
+            raise StoreFull(f"{MOST_WAITING} sessions that are set aside are not kept")
         table = self.table(key)
-        self._finish(table)
         table.rests(kept)
 
-        def done(_: str | None) -> None:
-            if table.resting is kept and table.claim is not None:
-                table.rests(None)
+        def done(error: str | None) -> None:
+            if table.resting is not kept:  # it is in use again
+                return
+            if error is None:
+                table.rests(None, written=True)
+            else:
+                self._unkept.add(key)
 
-        now = self._now()
-        self._put_snapshot(table, lambda: _whole(table, kept, now), done)
+        if table.strict:
+            now = self._now()
+            self._finish(table)
+            self._put_snapshot(table, lambda: _whole(table, kept, now), done)
+        else:
+            self._put_end(table, kept, ends=False, rests=True, done=done)
 
     def wakes(self, key: SessionKey) -> None:
         """Record that a session is in use again."""
+        self._unkept.discard(key)
         if (table := self._tables.get(key)) is not None:
             table.rests(None)
+
+    def forget_unused(self, is_used: Callable[[SessionKey], bool]) -> None:
+        """Forget what is known here of sessions that are written, given back and not
+        used any more."""
+        for key, table in list(self._tables.items()):
+            if table.claim is None and table.resting is None and not is_used(key):
+                del self._tables[key]
 
     def keep(self, kept: SessionSnapshot) -> None:
         """Keep a session that continues from this snapshot."""
@@ -363,19 +425,23 @@ class TurnKeeper:
         kept: SessionSnapshot | None,
         *,
         ends: bool,
+        rests: bool = False,
         done: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         """Write what is left of a session, and give its claim back: one job, which
         finds room in any case."""
         now, left = self._now(), self._settled_now(table)
         self._changed.discard(table.key)
+        if not rests:
+            self._unkept.discard(table.key)
 
         def make() -> Sequence[Entry]:
             entries = [x for one in left for x in self._turn_entries(one)]
             return entries if kept is None else [*entries, _whole(table, kept, now)]
 
+        replaces = kept is not None
         self.writer.put(
-            JournalJob(table, make, done, ends=ends, replaces=kept is not None)
+            JournalJob(table, make, done, ends=ends, rests=rests, replaces=replaces)
         )
 
     def drop(self, key: SessionKey) -> None:
@@ -383,6 +449,8 @@ class TurnKeeper:
         if (table := self._tables.pop(key, None)) is not None:
             table.claimed(None)
             self._settling.pop(key, None)
+            self._unkept.discard(key)
+            self._changed.discard(key)
 
     def end(self, key: SessionKey) -> None:
         """End a session: only its lines remain."""
@@ -474,7 +542,7 @@ class TurnKeeper:
         table = self._tables.get(npc.session)
         if table is None:  # another process has the session
             return False
-        if (claim := table.claim) is None or self.writer.away:
+        if (claim := table.claim) is None or self.writer.fails(table.key):
             return not table.strict
         table.effects.add((npc.npc, turn))
         at = self._now()
@@ -563,6 +631,7 @@ class TurnKeeper:
     async def _serve(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look)
+            nursery.start_soon(self._end_evenings)
             nursery.start_soon(self._keep_changes)
             await self.writer.run()
 
@@ -576,19 +645,22 @@ class TurnKeeper:
             await trio.sleep(_BETWEEN_CHANGES)
 
     async def _look(self) -> None:
-        """Write the rest of turns once it is known how much of them was heard; end
-        evenings after half an idle hour."""
+        """Write the rest of turns once it is known how much of them was heard."""
         while True:
-            with trio.move_on_after(60):
-                await self._settle.wait()
+            await self._settle.wait()
             self._settle = trio.Event()
-            await self.writer.end_idle_evenings(self._tables.values())
             while self._settling:
                 await trio.sleep(_LOOKS)
                 for settling in list(self._settling.values()):
                     for name, one in list(settling.items()):
                         if one.written is not None and one.settled:
                             self._finish(one.table, name)
+
+    async def _end_evenings(self) -> None:
+        """End evenings after half an idle hour."""
+        while True:
+            await trio.sleep(_BETWEEN_LOOKS)
+            await self.writer.end_idle_evenings(self._tables.values())
 
     async def flush(self) -> None:
         """Return when everything that waits by now is written, or lost."""

@@ -62,6 +62,8 @@ class InMemoryJournal:
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
         row = self._row(claim)
+        if row.holder != self.holder:
+            raise Fenced(f"another process has the session {claim.session}")
         plain = [json.loads(json.dumps(dict(entry.data))) for entry in entries]
         for entry, data in zip(entries, plain, strict=True):
             row.add(attrs.evolve(entry, data=data))

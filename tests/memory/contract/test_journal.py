@@ -137,6 +137,28 @@ async def test_a_living_holder_keeps_its_session_and_is_named(
     await store.journal.append(claim, [turn(1)])
 
 
+async def test_what_another_process_has_can_be_read_in_its_epoch(
+    store: Memory, other: Memory
+) -> None:
+    claim = await claimed(store)
+    await store.journal.append(claim, [turn(1)])
+    with pytest.raises(HeldElsewhere) as told:
+        await claimed(other)
+    theirs = Claim(
+        tenant="",
+        session="table",
+        campaign=BARROW,
+        epoch=told.value.epoch,
+        known=True,
+    )
+    assert await loaded(other, theirs) == [turn(1)]
+    with pytest.raises(Fenced):
+        await other.journal.append(theirs, [turn(2)])
+    await store.journal.release(claim)
+    with pytest.raises(Fenced):
+        await other.journal.load(theirs)
+
+
 async def test_a_session_can_be_taken_from_a_living_holder_in_its_epoch(
     store: Memory, other: Memory
 ) -> None:
