@@ -11,11 +11,9 @@ of its own, or the one that is passed in. `docs/operating.md` names the metrics.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,6 +22,7 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.host import Sampled, ToolStalled
+from glyphoxa_trio.loading import load
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.runtime import Runtime
 
@@ -203,8 +202,7 @@ async def new_registry(*, process: bool = False) -> CollectorRegistry:
       process: show the processor time, memory and files of this process, by the names
         that every program of Prometheus' library has; on Linux.
     """
-    if "prometheus_client" not in sys.modules:  # which is not for the loop to wait for
-        await trio.to_thread.run_sync(import_module, "prometheus_client.core")
+    await load("prometheus_client.core")
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     registry = CollectorRegistry()

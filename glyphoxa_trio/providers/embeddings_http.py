@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.certificates import CertificatesUnreadable, trusted_for
+from glyphoxa_trio.loading import load
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
@@ -92,6 +93,7 @@ class HttpEmbedder:
             await own.aclose()
 
     async def _request(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        await load("httpx2")
         import httpx2
 
         try:

@@ -35,6 +35,7 @@ from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.config.servers import Sharing
 from glyphoxa_trio.config.state import NO_STATE, state_folder
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
+from glyphoxa_trio.loading import load
 from glyphoxa_trio.mcp import (
     ServerPool,
     ServerStatus,
@@ -419,6 +420,9 @@ class _Opening:
             warn=warn,
             stack=links,
         )
+        if voices.synthesizer or voices.recognizer or voices.s2s:
+            # else the first sentence would wait for them
+            loads.start_soon(load, "numpy", "soxr")
         return make, voices
 
     def _tell_hooks(

@@ -34,6 +34,7 @@ CHECKS: Final[tuple[Callable[[Repository], Iterator[Finding]], ...]] = (
     classes.messages_are_frozen,
     exports.lazy_names_are_the_same_for_type_checkers,
     exports.nothing_heavy_is_imported_at_start,
+    exports.coroutines_load_what_is_heavy,
     dependencies.imports_are_declared,
     dependencies.extras_are_those_of_the_code,
     prose.python_is_in_words,

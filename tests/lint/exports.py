@@ -25,6 +25,7 @@ _HEAVY: Final = (
     "apsw",
     "opentelemetry",
 )
+_SLOW: Final = (*_HEAVY, "httpcore2", "numpy", "PIL", "soxr")
 _START: Final = (PACKAGE, f"{PACKAGE}.runtime.wiring")
 # What a server on stdio is, from the console script to its first answer.
 _SERVED: Final = (
@@ -32,6 +33,16 @@ _SERVED: Final = (
     f"{PACKAGE}.servers.program.command",
     f"{PACKAGE}.servers.stdio",
     f"{PACKAGE}.servers.builtin.dice",
+)
+# Coroutines of these rooms may hold the loop: nothing else runs in it yet, or it is a
+# program's own.
+_ALONE: Final = ("cli", "testing", "simulation")
+# What these are made of has imported it before.
+_LOADED: Final = (
+    "providers/endpoint.py",
+    "providers/answer.py",
+    "providers/speech_server.py",
+    "mcp/masking.py",
 )
 _HEAVY_FOR_A_SERVER: Final = (
     *_HEAVY,
@@ -101,3 +112,32 @@ def nothing_heavy_is_imported_at_start(repository: Repository) -> Iterator[Findi
                 f" (find it with: python -X importtime -c 'import {modules[0]}')"
             )
             yield where.wrong(1, text)
+
+
+def coroutines_load_what_is_heavy(repository: Repository) -> Iterator[Finding]:
+    """An import in a coroutine holds the loop, and with it every turn."""
+    for module in repository.modules.values():
+        if module.room in _ALONE or module.place in _LOADED:
+            continue
+        loaded = {
+            str(argument.value).partition(".")[0]
+            for node in module.nodes
+            if isinstance(node, ast.Call) and dotted(node.func) == "load"
+            for argument in node.args
+            if isinstance(argument, ast.Constant)
+        }
+        for coroutine in module.nodes:
+            if not isinstance(coroutine, ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(coroutine):
+                match node:
+                    case ast.Import(names=imported):
+                        names = [alias.name for alias in imported]
+                    case ast.ImportFrom(module=str(name), level=0):
+                        names = [name]
+                    case _:
+                        continue
+                for name in {x.partition(".")[0] for x in names}:
+                    if name in _SLOW and name not in loaded:
+                        text = f"this holds the loop; await load({name!r}) before"
+                        yield module.wrong(node.lineno, text)

@@ -35,6 +35,7 @@ BELOW: Final = {
     "errors",
     "extras",
     "lazy",
+    "loading",
     "process",
     "quiet",
     "renamed",

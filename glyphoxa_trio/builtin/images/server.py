@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.certificates import CertificatesUnreadable, trusted, trusted_for
+from glyphoxa_trio.loading import load
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import AnswerUnusable, ToolUnavailable
@@ -83,6 +84,7 @@ class ImageServer:
         Raises:
           ToolUnavailable, ToolError: see `image_in`.
         """
+        await load("httpx2")
         import httpx2
 
         wanted = f"{prompt}\n\nStyle: {style}" if style else prompt
@@ -172,6 +174,7 @@ class ImageServer:
 
 async def _from_elsewhere(url: PageUrl) -> bytes:
     """Fetch an image from the public internet only: the address may be an attack."""
+    await load("httpcore2", "glyphoxa_trio.builtin.web.connecting")
     import httpcore2
 
     from glyphoxa_trio.builtin.web.addresses import Allowed

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-import trio
-
 from glyphoxa_trio.certificates import CertificatesUnreadable, trusted_for
+from glyphoxa_trio.loading import load
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
@@ -102,8 +101,7 @@ class Search:
           ToolUnavailable: if the engine cannot be reached.
           ToolError: if it does not answer the question.
         """
-        # Loading the client takes a while, so it must not block NPCs.
-        await trio.to_thread.run_sync(_load)
+        await load("httpx2")
         import httpx2
 
         try:
@@ -200,7 +198,3 @@ async def _body(response: httpx2.Response) -> bytes:
             async for _ in pieces:
                 pass
     return body.end()
-
-
-def _load() -> None:
-    import httpx2  # noqa: F401

@@ -22,6 +22,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.certificates import trusted_for
+from glyphoxa_trio.loading import load
 
 from .cache import Answer, FeedFailure, Fetched, Unchanged
 from .report import latest
@@ -106,6 +107,7 @@ class HttpFeed:
     _warned: bool = attrs.field(default=False, init=False)
 
     async def fetch(self, icao: str, version: str) -> Answer:
+        await load("httpx2")
         import httpx2
 
         headers = {"If-Modified-Since": version} if version else {}
