@@ -41,6 +41,7 @@ _ALONE: Final = ("cli", "testing", "simulation")
 _LOADED: Final = (
     "providers/endpoint.py",
     "providers/answer.py",
+    "providers/body.py",
     "providers/speech_server.py",
     "mcp/masking.py",
 )
