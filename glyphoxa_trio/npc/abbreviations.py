@@ -53,6 +53,8 @@ ABBREVIATIONS: Final = _words(
 
     κ κα κος π.χ δηλ Αγ Δρ βλ Καθ λ.χ
 
+    kb ún dl dna Sdr Bpk Jl TP dn
+
     डॉ श्री प्रो सुश्री कु
     """
 )
@@ -61,7 +63,7 @@ NUMBERED: Final = _words(
     """
     ft кв Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec janv févr
     no nos nr nrs n num núm nº n° p pp pg art arts ch chap sec sect fig figs vol
-    vols eq min max tel Nr Nrn S Abs Art Kap Bd Bde Abb Tab Ziff Hs Str Tel Jg Aufl
+    vols eq min max tel Nr Nrn S gem Abs Art Kap Bd Bde Abb Tab Ziff Hs Str Tel Jg Aufl
     pág págs pag pagg séc sec cap capp lib tít blz hfd nrs str godz ok poz rozdz čís
     kl sid sida bls гл рис ок стр табл вып № αρ σελ κεφ άρθ
     """

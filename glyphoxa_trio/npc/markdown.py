@@ -36,7 +36,7 @@ _ARROWS: Final = "\u2190-\u21ff\u27f0-\u27ff"
 _BULLETS: Final = "\u2022\u2023\u2043\u2219\u25aa\u25cf\u25e6\u00b7"
 # Any of these in a sentence, and it is read in full.
 _SPECIAL: Final = re.compile(
-    rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\uff3b{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
+    rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\u3014\uff3b{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
     r"|::|://|\bwww\.|==|^\s*[-+=:](?:\s|[-+=]|$)|[A-Za-z]/"
     r"|[:;=]['-]?[()DPpOo3/]|:\w+:|\bxD\b|\^|ʕ|¯"
 )
@@ -124,6 +124,7 @@ _APART: Final = frozenset(
     )
 )
 _TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
+_AFTER_COMMA: Final = tuple(",.;!?…")
 _OPENING: Final = '"“„«([¿¡「『\uff08'
 # What is on the left and on the right of an asterisk that multiplies.
 _FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
@@ -306,8 +307,13 @@ class _FormBuilder:
                     self._trim()
                 else:
                     text = text.lstrip(",;: ")
-            if text[:1] == "," and self._length and self._pieces[-1][-1] == ",":
-                text = text[1:]
+            if (
+                self._length
+                and self._pieces[-1][-1] == ","
+                and text[:1] in _AFTER_COMMA
+            ):
+                self._pieces[-1] = self._pieces[-1][:-1]
+                self._length -= 1
         if text:
             self._places.append((self._length, written - min(whole, len(text))))
             self._put(text, written)

@@ -84,6 +84,7 @@ _AFTER_WORDS: Final = "\"'”“»)]}*_~,.;:!?…"
 _SHORT_WORDS: Final = frozenset("éèàòяЯ")
 _SIGNS: Final = " \t#>-*+_~(["  # before the number of a list's item
 _NEAR: Final = 48  # characters before a stop that decide; no abbreviation is as long
+_TITLE: Final = 4  # letters of the second part of "Dr. med."
 _LONGEST_WORD: Final = 24  # of the next word no more is looked at
 _LONG: Final = 300  # characters before a mark that tell if it opens a phrase
 # A sentence is cut before it weighs more than this: a character weighs one, and three
@@ -386,13 +387,23 @@ def _ends_behind(words: list[str], word: str, *, complete: bool) -> bool | None:
     if forms & ABBREVIATIONS:
         return False
     if forms & NUMBERED or last.endswith("str"):  # "Hauptstr. 5"
-        return None if not word else not word[0].isdigit()
+        return _ends_before_no_number(last, word, complete=complete)
+    if before[:1].isupper() and before[:-1] in ABBREVIATIONS and last.islower():
+        return len(last) > _TITLE  # "Dr. med. Lee"
     if forms & CLOSING:
         return None if not word else not (word[0].islower() or word[0].isdigit())
     letters = "." in last and all(len(x) < 3 and x.isalpha() for x in last.split("."))
     if letters or forms & ENDING:
         return _is_one_of(STARTERS, word, complete=complete)
     return True
+
+
+def _ends_before_no_number(last: str, word: str, *, complete: bool) -> bool | None:
+    """Return True if the next word is no number: "Vol. II", "sec. XIX", "gem. § 5"."""
+    bare = word.rstrip(_AFTER_WORDS)
+    if not word or bare == "" or bare.strip("IVXLC") or last.casefold() == "no":
+        return None if not word else not (word[0].isdigit() or word[0] == "§")
+    return bare == "I" if complete or bare != word else None
 
 
 def _makes_ordinal(word: str) -> bool:

@@ -28,12 +28,12 @@ import re
 from typing import Final
 
 MARKS: Final = "*_＊~"
-BRACKETS: Final = dict(zip("(（[［【{<", ")）]］】}>", strict=True))
+BRACKETS: Final = dict(zip("(（[［【〔{<", ")）]］】〕}>", strict=True))
 _CLOSING: Final = frozenset(BRACKETS.values())
 _BOLD: Final = ("**", "***", "__", "___", "~~")
 _TAGS: Final = {"<i>": "</i>", "<em>": "</em>"}
 _RUN: Final = re.compile(
-    r"\\?(?:\*+|_+)|＊+|~+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】<>]"
+    r"\\?(?:\*+|_+)|＊+|~+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】〔〕<>]"
 )
 _A_FEW: Final = 12  # characters of a phrase in a script without capitals
 _WINDOW: Final = 40  # characters beside a phrase that decide
@@ -110,7 +110,7 @@ _ACTS: Final = _words(
 # The same in scripts without capitals, as parts of words.
 _PARTS_OF_ACTS: Final = re.compile(
     "笑|点头|點頭|摇头|搖頭|摇了摇|叹|嘆|耸|聳|挥手|揮手|鞠躬|咳嗽|皱眉|皺眉|眨|低声|低聲|轻声|輕聲"
-    "|小声|压低|壓低|沉默|停顿|停頓|看着|看著|看向|看了|望着|望向|盯着|转身|轉身|俯身|凑近|靠近"
+    "|小声|压低|壓低|沉默|沈黙|침묵|停顿|停頓|看着|看著|看向|看了|望着|望向|盯着|转身|轉身|俯身|凑近|靠近"
     "|环顾|環顧|拍了|拍拍|拍着|拍桌|擦|抬头|抬起|低头|举起|放下|哼|哭|哈欠|指着|指向|若有所思"
     "|うなず|うなづ|頷|ため息|溜息|肩をすくめ|囁|ささや|手を振|お辞儀|首を|ウィンク|ウインク|咳"
     "|眉を|にやり|にっこり|目を細|見つめ|見上げ|見回|腕を組|腕組み|黙り|指を?差|ながら$"
@@ -201,7 +201,7 @@ _NARRATIVE: Final = re.compile(
     r"|(?!nicht|mit|gut|seit|dort|erst|jetzt|acht|fast|niet|het|dat|wat|kost|bleib|beginn"
     r"|lieg|wohn|komm|gibt|führ|gehör|brauch|recht|nacht|echt|selbst|sonst|weit|bereit"
     r"|häng|hang|steh|fließ|heil|öffne|schließ|verkauf)"
-    r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin(?!t)|her|mit|nach|in|een|op"
+    r"[a-zäöüß]{3,}t(?=\s(?:d|s?ein|sich|ihr|z|auf|an|ab|hin(?!t)|her|mit|nach|über|in|een|op"
     r"|naar))|(?:(?:D[iea][ers]?|Eine?|Het)\s(?:[\w-]+\s){1,3}|[A-ZÄÖÜ][\w-]+\s)"
     r"(?!ist|hat|kann|muss|soll|wird|darf)[a-zäöüß]{3,}t(?=[.,…!]*$)"
     r"|[a-zà-ÿ]{2,}[aeêt]\s(?:su|suo|sua|sue|suoi|seu|seus|suas|sus|son|sa|ses|zijn)\s)"
@@ -216,7 +216,7 @@ _NARRATIVE: Final = re.compile(
 # What somebody moves, or has in his hands who keeps an inn; of verbs that are also
 # orders the person has to be seen.
 _AT_HAND: Final = re.compile(
-    r"(?<!\w)(?:(?:h(?:is|er)|their)\s(?:\w+\s)?(?:eye|head|hand|finger|shoulder|arms"
+    r"(?<!\w)(?:(?:h(?:is|er)|their|\w+['’]s)\s(?:\w+\s)?(?:eye|head|hand|finger|shoulder|arms"
     r"|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|throat)"
     r"|(?!häng|lieg|steh)\w+t\s(?:\w+\s){0,4}(?:Bart|Kopf|Kinn|Stirn|Hand|Händ|Auge|Arme"
     r"|Schulter|Lippe|Haar|Krug|Glas|Gläs|Becher|Tresen|Theke|Stimm|Faust)"
@@ -245,6 +245,7 @@ _REFLEXIVE: Final = re.compile(
 )
 # Who speaks, as the subject.
 _SPEAKERS: Final = _words("i i'm i'll i've i'd ich je j'ai yo io eu ik ja я εγώ")
+_TO_ME: Final = _SPEAKERS - {"i", "e"} | _words("me my mich mir mein moi mon mio мне")
 _TO_YOU: Final = frozenset(("te", "ti", "dir", "dich", "cię", "тебе", "тебя"))
 # Of these a statement tells, and not what somebody does now: roads, and when and where.
 _INFORMS: Final = re.compile(
@@ -261,7 +262,9 @@ _INFORMS: Final = re.compile(
     r"|направ|рассвет|полноч|монет)",
     re.IGNORECASE,
 )
-_SILENCES: Final = ("pause", "silence", "beat")
+_SILENCES: Final = _words(
+    "pause silence beat schweigen stille silencio silêncio silenzio пауза тишина cisza"
+)
 _ENDINGS: Final = ("s", "es", "ing", "ed", "d")
 
 
@@ -378,7 +381,8 @@ def _is_direction(
         outer = text[max(begin, start - 1) : start] + text[end : end + 1]
         if set(outer) & set(MARKS):
             return False  # marks in marks are emphasis
-    if phrase[0] in _QUOTES or phrase[-1] in _SPEECH_ENDS or _is_title(phrase):
+    told = phrase[-1] in _SPEECH_ENDS and not _is_act(phrase[:-1].casefold())
+    if phrase[0] in _QUOTES or told or _is_title(phrase):
         return False
     after = text[end : end + _WINDOW].lstrip(f"{_QUOTES}{_AROUND}")
     if before := _before(text, begin, start):
@@ -389,6 +393,8 @@ def _is_direction(
             ended = text[end : end + 1].strip() and not after.strip(_STOPS)
             pauses = _PAUSES.replace(":", "") if ended else _PAUSES
             apart = before[-1] in pauses or not (ended or after)
+            if before[-1] == ":" and phrase[0].isupper():
+                apart = False  # "The letter says: *He knows.*"
         return apart and _tells_an_act(phrase, strict=True)
     if mark in _BOLD:
         alone = phrase[0].islower() and not after[:1].islower()
@@ -407,18 +413,22 @@ def _is_direction(
     # Without capitals: a sentence by itself may be what is to be heard.
     apart = not _DENSE.match(text, end) if after else len(phrase) <= _A_FEW
     apart = apart or mark == "）"
-    return apart and mark not in "]］】}" and not set(phrase) & set(_STOPS)
+    return apart and mark not in "]］】〕}" and not set(phrase) & set(_STOPS)
 
 
 def _small(words: list[str]) -> list[str]:
+    """Return the words in small letters, without commas."""
     # An "i" behind other words is the article of Italian.
-    return [x.casefold() if x != "i" or not at else "" for at, x in enumerate(words)]
+    small = [x.casefold().rstrip(",;:") for x in words]
+    return [x if words[at] != "i" or not at else "" for at, x in enumerate(small)]
 
 
 def _is_title(phrase: str) -> bool:
     """Return True for the name of a ship, an inn or a book: "The Laughing Mermaid"."""
     words = _WORD.findall(phrase[:_LONG])
     long = [word for word in words[1:] if len(word) > len("from")]
+    if words[-1:] and words[-1].casefold() in _SILENCES:
+        return False
     return bool(long) and all(word[0].isupper() for word in (words[0], *long))
 
 
@@ -429,7 +439,7 @@ def _is_said(phrase: str) -> bool:
         phrase[-1:] in "!！"
         or phrase[:1].isnumeric()
         or any(map(str.isdecimal, phrase[:_LONG]))
-        or (words and words[0].rstrip(",;:") in _SPEECH_BEGINS)
+        or (words and words[0] in _SPEECH_BEGINS)
         or (
             words
             and words[0] in _PERSONS
@@ -456,13 +466,14 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     while words[1:] and (words[0].endswith("ly") or words[0] in ("then", "and")):
         del words[0], found[0]
     if words and (
-        (words[0] in _PERSONS and words[0] not in _TO_YOU)
-        or words[0].rstrip(",;:") in _SPEECH_BEGINS
+        (words[0] in _PERSONS and words[0] not in _TO_YOU) or words[0] in _SPEECH_BEGINS
     ):
         return False
     at_hand = _AT_HAND.search(near[:1].lower() + near[1:])
     if words:
-        if words[-1] in _SILENCES and len(words) in (2, 3):
+        if words[-1] in _SILENCES and (
+            len(words) in (2, 3) or words[0] in ("пауза", "stille")
+        ):
             return True
         if words[0] in _VERBS:
             # With a capital, and more words, it is an order: "Bow before the king."
@@ -472,6 +483,8 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     himself = _REFLEXIVE.search(near)
     if himself and himself.lastgroup:
         return False
+    if near[:1].isupper() and not _TO_ME.isdisjoint(words):
+        return False
     they = len(words) > 1 and (words[0] in _THEY or _IL.match(near) is not None)
     if not (they or at_hand) and _INFORMS.match(near):
         return False
@@ -479,7 +492,7 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     for word in words[1:last]:
         if word in _STATES:
             return False
-        if _is_act(word.rstrip(",")):
+        if _is_act(word):
             return True
     if _STATES.intersection(words) or _is_said(phrase.rstrip("!！")):
         return False
