@@ -36,7 +36,7 @@ _ARROWS: Final = "\u2190-\u21ff\u27f0-\u27ff"
 _BULLETS: Final = "\u2022\u2023\u2043\u2219\u25aa\u25cf\u25e6\u00b7"
 # Any of these in a sentence, and it is read in full.
 _SPECIAL: Final = re.compile(
-    rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\u3014\uff3b{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
+    rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\u3008\u3014\u301c\uff3b\uff5e{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
     r"|::|://|\bwww\.|==|^\s*[-+=:](?:\s|[-+=]|$)|[A-Za-z]/"
     r"|[:;=]['-]?[()DPpOo3/]|:\w+:|\bxD\b|\^|ʕ|¯"
 )
@@ -125,7 +125,7 @@ _APART: Final = frozenset(
 )
 _TIGHT: Final = ",.;:!?…)\u3002\uff0c\uff01\uff1f\u060c\u061f"
 _AFTER_COMMA: Final = tuple(",.;!?…")
-_OPENING: Final = '"“„«([¿¡「『\uff08'
+_OPENING: Final = "\"'“„«([¿¡「『\uff08"
 # What is on the left and on the right of an asterisk that multiplies.
 _FACTOR: Final = re.compile(r"(?:[\d)]|(?<!\w)[^\W\d])[ \t]?$")
 _NEXT_FACTOR: Final = re.compile(r"[ \t]?(?:[-(]?\d|\(|[^\W\d](?!\w))")
@@ -185,6 +185,7 @@ class SpokenForm:
 class MarkdownReader:
     """Reads the sentences of one answer, in their order."""
 
+    acts: bool = True  # stage directions are left out
     # What ends the code block or the comment that is open: its fence, or "-->".
     _until: str = attrs.field(default="", init=False)
     # What ends the stage direction that is open: "*".
@@ -239,7 +240,9 @@ class MarkdownReader:
     def _read_words(
         self, line: str, begin: int, end: int, at: int, spoken: _FormBuilder
     ) -> None:
-        directions, self._inside = stage_directions(line, begin, self._inside)
+        directions: dict[int, int] = {}
+        if self.acts:
+            directions, self._inside = stage_directions(line, begin, self._inside)
         place = begin
         silent = sorted(directions, reverse=True)
         mark = _MARK.search(line, place, end)
@@ -383,7 +386,8 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
             return _literal(mark["escaped"], mark, line)
         case "code":
             code = mark["code"]
-            return MarkdownReader().read(code).text if _SPECIAL.search(code) else code
+            plain = MarkdownReader(acts=False)  # "(laughs)" may be a command
+            return plain.read(code).text if _SPECIAL.search(code) else code
         case "target":
             label, target = mark["label"], mark["target"]
             words = MarkdownReader().read(label).text if label else ""

@@ -26,16 +26,21 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from unicodedata import category
 
-MARKS: Final = "*_＊~"
-BRACKETS: Final = dict(zip("(（[［【〔{<", ")）]］】〕}>", strict=True))
+MARKS: Final = "*_＊~～〜"
+BRACKETS: Final = dict(zip("(（[［【〔〈{<", ")）]］】〕〉}>", strict=True))
 _CLOSING: Final = frozenset(BRACKETS.values())
 _BOLD: Final = ("**", "***", "__", "___", "~~")
 _TAGS: Final = {"<i>": "</i>", "<em>": "</em>"}
 _RUN: Final = re.compile(
-    r"\\?(?:\*+|_+)|＊+|~+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】〔〕<>]"
+    r"\\?(?:\*+|_+)|＊+|[~～〜]+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】〔〕〈〉<>]"
 )
 _A_FEW: Final = 12  # characters of a phrase in a script without capitals
+# Where words without capitals go on behind an act.
+_BEHIND_ACT: Final = re.compile(
+    r"(?<=[며고다\u0e00-\u30ff\u3400-\u9fff])\s+|(?=[我您咱私俺僕]|[저나]는|내가|أنا|אני|मैं|ผม|ฉัน)"
+)
 _WINDOW: Final = 40  # characters beside a phrase that decide
 _SHORT: Final = 4  # characters of a phrase in brackets
 _LONG: Final = 200  # characters of a phrase that are looked at
@@ -174,7 +179,7 @@ _SPEECH_BEGINS: Final = _words(
     take bring go give send get let keep leave listen mind beware stay stop wait watch
     find ask tell buy fear remember beware what who where when why how this that these
     those here there if don't doesn't can't won't all every only very really now two
-    three four five six ten many some
+    maybe perhaps three four five six ten many some
 
     willkommen hallo guten gute danke bitte nein nicht nie niemals nichts niemand kein
     keine immer nur sehr komm kommt seid hier das dies wer wenn
@@ -244,8 +249,17 @@ _REFLEXIVE: Final = re.compile(
     r"(?:sich|się|zich|sig)(?!\w)(?P<there>\s(?:befind|lohn|nazyw|znajd))?|\w+-se(?!\w))"
 )
 # Who speaks, as the subject.
-_SPEAKERS: Final = _words("i i'm i'll i've i'd ich je j'ai yo io eu ik ja я εγώ")
-_TO_ME: Final = _SPEAKERS - {"i", "e"} | _words("me my mich mir mein moi mon mio мне")
+_SPEAKERS: Final = _words(
+    "i i'm i'll i've i'd ich je j'ai yo io eu ik ja я εγώ we wir nous noi nós wij my мы"
+)
+# With these begins a remark in brackets: "(unless it rains)".
+_REMARK: Final = re.compile(
+    r"(?:or|so|about|around|nearly|roughly|north|south|east|west|unless|until|though|because"
+    r"|formerly|once|also|but|for the|oder|falls|wenn|weil|bis|etwa|aber|por|pero|ou"
+    r"|mais|car|o|ma|per|als|of|want|lub|ale|если|или|но|потому|кроме)\b|s['’]il|如果|因为|大约|除非"
+    r"|もし|たぶん|例えば|만약|아마|إذا|ربما|אם|अगर|शायद|ถ้า"
+)
+_TO_ME: Final = _SPEAKERS - {"i", "my"} | _words("me my mich mir mein moi mon mio мне")
 _TO_YOU: Final = frozenset(("te", "ti", "dir", "dich", "cię", "тебе", "тебя"))
 # Of these a statement tells, and not what somebody does now: roads, and when and where.
 _INFORMS: Final = re.compile(
@@ -339,21 +353,30 @@ def _phrase(text: str) -> str:
 
 def _speech_in(text: str, begin: int) -> int:
     """Return where speech begins behind an act that has no closing mark, or 0."""
-    near = text[begin : begin + _LONG]
-    if speech := _PERSONS_IN_OTHERS.search(near):
-        return begin + speech.start()
-    act = True
-    for number, word in enumerate(_WORD.finditer(near)):
-        small = word[0].casefold().rstrip(",;:")
-        begins = word[0] != small or near[word.start() - 1] in _QUOTES
-        if number and (
-            small.split("'")[0] in _SPEAKERS
-            or (begins and (act or small in _SPEECH_BEGINS))
+    near = text[begin : begin + _LONG].rstrip(_AROUND)
+    if act := _PARTS_OF_ACTS.search(near):
+        speech = _BEHIND_ACT.search(near)
+        if speech or _PERSONS_IN_OTHERS.search(near):
+            return begin + (speech or act).end()
+        return 0
+    words = list(_WORD.finditer(near))
+    small = _small([x[0] for x in words])
+    acts = True  # so far
+    for word, bare in list(zip(words, small, strict=True))[1:]:
+        quoted = near[word.start() - 1] in _QUOTES
+        begins = bare in _SPEECH_BEGINS or (acts and bare in _STATES)
+        capital = word[0][0].isupper()
+        if (
+            quoted
+            or bare.split("'")[0] in _SPEAKERS
+            or (acts and (capital or begins))
+            or (capital and begins)
         ):
-            at = word.start()
-            return begin + at - (near[at - 1] in _QUOTES)
-        act = act and (number == 0 or small.endswith("ly")) and _is_act(small)
-    return 0
+            return begin + word.start() - quoted
+        acts = acts and bare.endswith("ly")
+    # Without a sign of where it begins, little is left out.
+    told = near[:1].islower() and (near[-1:] in "!?" or _STATES.intersection(small[1:]))
+    return begin + words[1].start() if told and words[1:] else 0
 
 
 def _before(text: str, begin: int, start: int) -> str:
@@ -361,9 +384,9 @@ def _before(text: str, begin: int, start: int) -> str:
     before = text[max(begin, start - _WINDOW) : start].rstrip()
     if before.endswith(_QUOTED):
         return ""
-    before = before.rstrip(f"{_QUOTES}{_AROUND}")
+    before = before.rstrip(f"{_QUOTES}{_AROUND}|\ufe0f")
     ended = before[-1:] in _STOPS and not before.endswith(("...", "…"))
-    return "" if ended else before
+    return "" if ended or category(before[-1:] or "\n") == "So" else before
 
 
 def _is_direction(
@@ -406,14 +429,19 @@ def _is_direction(
     if bracket and not after:
         return _AT_HAND.search(phrase[:_LONG]) is not None
     if phrase[0].islower():
-        if bracket and (mark == "}" or len(phrase) < _SHORT):
-            return False  # "{name}", "(a) first"
+        if bracket and (
+            mark == "}"  # "{name}"
+            or len(phrase) < _SHORT  # "(a) first"
+            or set(phrase) & set(_STOPS)  # "(e.g. rope)"
+            or _REMARK.match(phrase)
+        ):
+            return False
         # "*dragons*, you say?" has a word of the sentence at its beginning.
         return text[end : end + 1] not in (*",;-'’", "." if bracket else ",")
     # Without capitals: a sentence by itself may be what is to be heard.
     apart = not _DENSE.match(text, end) if after else len(phrase) <= _A_FEW
-    apart = apart or mark == "）"
-    return apart and mark not in "]］】〕}" and not set(phrase) & set(_STOPS)
+    apart = (apart or mark == "）") and not _REMARK.match(phrase)
+    return apart and mark not in "]］】〕〉}" and not set(phrase) & set(_STOPS)
 
 
 def _small(words: list[str]) -> list[str]:

@@ -81,6 +81,7 @@ def spoken(*pieces: str) -> list[str]:
         ("[^2]: Since last year.", "Since last year."),
         # code, HTML, entities, escapes, formulas
         ("Say `open_door` now.", "Say open_door now."),
+        ("Type `(sighs)` or `*waves*`.", "Type (sighs) or waves."),
         ("Two ``tick ticks`` here", "Two tick ticks here"),
         ("<b>Beware</b> of Tom &amp; Jerry.<br>Run!", "Beware of Tom & Jerry. Run!"),
         ("A <!-- secret --> word", "A word"),
