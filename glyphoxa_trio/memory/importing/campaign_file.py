@@ -216,7 +216,8 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
             drafts.fact(
                 fact.text,
                 [entry.name, *fact.about],
-                reach=entry.reach & fact.reach,
+                reach=fact.reach,
+                within=entry.reach,
                 inherits=fact.reach == EVERYONE,
                 where=f"{where}.facts[{number}]",
             )

@@ -57,11 +57,12 @@ class _LinkDraft:
 
 @attrs.frozen(kw_only=True)
 class _FactDraft:
-    """``inherits``: known to no NPC that may not know all that it is about."""
+    """``reaches``: it is known to the NPCs of all of them. ``inherits``: known to no
+    NPC that may not know all that it is about."""
 
     text: str
     about: Sequence[str]
-    reach: Reach
+    reaches: Sequence[Reach]
     inherits: bool
     by: str
     where: str
@@ -187,12 +188,14 @@ class Drafts:
         about: Sequence[str],
         *,
         reach: Reach,
+        within: Reach = EVERYONE,
         inherits: bool = False,
         where: str = "",
     ) -> None:
         """Add a text about items, as one fact or, if it is long, as several.
 
         Args:
+          within: the NPCs that know what it stands below; no other NPC knows it.
           inherits: no NPC knows it that may not know everything that it is about.
         """
         for piece in pieces(harmless(text)):
@@ -204,7 +207,7 @@ class Drafts:
                 _FactDraft(
                     text=piece,
                     about=about,
-                    reach=self._as_open(reach),
+                    reaches=(within, reach),
                     inherits=inherits,
                     by=self.by,
                     where=where,
@@ -257,8 +260,8 @@ class Drafts:
         ]
         edges = self._edges(names)
         every = before | {x.id: x for x in entities}
-        facts = self._facts(names, {id_: x.reach for id_, x in every.items()})
         cast = NpcNames(npcs, every.values())
+        facts = self._facts(names, {id_: x.reach for id_, x in every.items()}, cast)
         return Imported(
             entities=tuple(map(cast.of, entities)),
             relationships=tuple(map(cast.of, edges.values())),
@@ -308,7 +311,7 @@ class Drafts:
         return found
 
     def _facts(
-        self, names: EntityNames, reaches: Mapping[str, Reach]
+        self, names: EntityNames, reaches: Mapping[str, Reach], cast: NpcNames
     ) -> Iterable[Fact]:
         facts: dict[tuple[str, Reach], Fact] = {}
         for one in self._sayings:
@@ -318,9 +321,10 @@ class Drafts:
                 if found is None:
                     raise ImportRefused(f"{names.missing(key)} @ {one.by}{one.where}")
                 about.append(found)
-            reach = one.reach
-            if one.inherits:
-                reach = self._as_open(common([reach, *(reaches[x] for x in about)]))
+            of_about = (reaches[x] for x in about) if one.inherits else ()
+            # An NPC may be called otherwise in each.
+            every = [cast.reach(x) for x in (*one.reaches, *of_about)]
+            reach = self._as_open(common(every))
             same = facts.get((one.text, reach))
             both = dict.fromkeys([*(same.about if same else ()), *about])
             facts[one.text, reach] = Fact(

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import attrs
 
 from glyphoxa_trio.memory.knowledge import Entity, EntityKind, Fact, Relationship
+from glyphoxa_trio.memory.visibility import Reach
 from glyphoxa_trio.memory.words import folded, words_of
 from glyphoxa_trio.tools.naming import nearest
 
@@ -82,14 +83,18 @@ class NpcNames:
 
     def of(self, item: _Known) -> _Known:
         """Return an item with the configured names of the NPCs that may know it."""
-        if item.reach.npcs is None:
-            return item
-        names = {x: folded(x) for x in item.reach.npcs}
+        return attrs.evolve(item, reach=self.reach(item.reach))
+
+    def reach(self, reach: Reach) -> Reach:
+        """Return a reach with the configured names of its NPCs."""
+        if reach.npcs is None:
+            return reach
+        names = {x: folded(x) for x in reach.npcs}
         self._unknown |= dict.fromkeys(
             x for x in sorted(names) if names[x] not in self._known
         )
         npcs = frozenset(self._theirs.get(y, x) for x, y in names.items())
-        return attrs.evolve(item, reach=attrs.evolve(item.reach, npcs=npcs))
+        return attrs.evolve(reach, npcs=npcs)
 
     def unknown(self) -> Iterator[str]:
         """Yield a sentence about each name that no NPC of these items has."""

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import trio
@@ -155,8 +155,23 @@ async def prompted(memory: Memory, viewer: Viewer, text: str) -> set[str]:
     return set(MARKER.findall(repr(told)))
 
 
+CALLED_OTHERWISE = (
+    {
+        "entities": [
+            {
+                "name": "Place 0",
+                "facts": [{"text": "A fact zq0z", "known_to": ["MIRELA"]}],
+                "known_to": ["Mirela"],
+            }
+        ]
+    },
+    {"zq0z": [{"known_to": ["Mirela"]}]},
+)
+
+
 @settings(max_examples=60)
 @given(worlds())
+@example(CALLED_OTHERWISE)
 async def test_an_npc_is_told_what_it_may_know_and_nothing_else(
     made: tuple[dict[str, Any], dict[str, list[dict[str, Any]]]],
 ) -> None:
