@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 import trio
 
 from glyphoxa_trio import open_runtime
@@ -20,11 +22,15 @@ from glyphoxa_trio.nats import open_nats
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.tier import TierLimits
 
 from ..npc.support import ScriptedLLM, call
 from ..runtime.test_snapshots import with_room
 from ..runtime.test_turn_keeper import silent
 from .conftest import STILL
+
+LIMIT = 60.0  # seconds
+PATIENT = TierLimits(fast_ceiling=LIMIT, standard_ceiling=LIMIT, deep_ceiling=LIMIT)
 
 
 def think(request: LLMRequest) -> list[Any]:
@@ -49,7 +55,7 @@ def ledger_of(path: Path) -> Tool:
         """Pay somebody."""
         with path.open("a") as ledger:
             ledger.write(f"{whom}\n")
-        await trio.sleep(0.4)
+        await trio.sleep(LIMIT)  # it is killed meanwhile
         return "paid"
 
     return pay
@@ -60,7 +66,7 @@ async def main(nats_url: str, database: str, ledger: str) -> None:
     async with (
         open_postgres(database) as store,
         open_runtime(
-            silent(with_room(1000)),
+            attrs.evolve(silent(with_room(1000)), tiers=PATIENT),
             llm=ScriptedLLM(think),
             tools=[ledger_of(Path(ledger))],
             memory=store,

@@ -286,9 +286,13 @@ async def test_words_that_are_not_said_yet_step_on_nothing(tmp_path: Path) -> No
     more = {"speculation": {"enabled": True, "after_ms": 10}, **_IN_FULL_VIEW}
     async with at_the_field(field, eager, **more) as (runtime, model):
         for npc in ("Glo", "Nam"):
-            await runtime.npc(npc).hearing("Please burn down the whole")
+            words = "Please burn down the whole"
             with trio.fail_after(PATIENCE):
-                await asked.wait()
+                while not asked.is_set():  # a busy machine does not ask each time
+                    words += " house"
+                    await runtime.npc(npc).hearing(words)
+                    with trio.move_on_after(1):
+                        await asked.wait()
             asked = trio.Event()
             await trio.sleep(0.5)
             await runtime.npc(npc).hearing("Please, no")

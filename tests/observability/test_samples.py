@@ -279,7 +279,7 @@ async def test_servers_that_are_hedged_cut_and_lost_have_all_their_samples() -> 
         calibration=CalibrationConfig(at_start=False),
         hedging=RULES,
         # Only what never answers meets a ceiling.
-        tiers=TierLimits(fast_ceiling=0.5, standard_ceiling=LIMIT, deep_ceiling=LIMIT),
+        tiers=TierLimits(fast_ceiling=10.0, standard_ceiling=LIMIT, deep_ceiling=LIMIT),
     )
     asked = Asked()
     with trio.fail_after(LIMIT), recorded() as samples:
