@@ -29,6 +29,7 @@ from .visibility import CampaignKey, Reach, Viewer
 
 MOST_NEIGHBOURS: Final = 200  # of an identity
 MOST_FACTS: Final = 50
+MOST_APART: Final = 50  # entries between a line and those beside it
 
 
 @attrs.frozen(kw_only=True)
@@ -200,11 +201,14 @@ class TranscriptStore(Protocol):
         query: str,
         *,
         evening: str = "",
+        rare: bool = False,
         limit: int = 10,
     ) -> FoundLines:
         """Return the lines that match the words of ``query``, most relevant first.
 
-        Any text is a valid query: words in any order, nothing in it is syntax.
+        Any text is a valid query: words in any order, nothing in it is syntax. With
+        ``rare`` only those that have a word of the query which is rare among the lines
+        that the viewer heard, or several that are not frequent.
 
         Raises:
           QueryRefused: it has no word in it.
@@ -224,6 +228,15 @@ class TranscriptStore(Protocol):
         """Return the last lines before a time, oldest first.
 
         ``session`` is the id of a session; ``evening`` that of an evening.
+        """
+        ...
+
+    async def beside(
+        self, campaign: CampaignKey, viewer: Viewer, session: str, n: int
+    ) -> tuple[FoundLine, ...]:
+        """Return the line of that number, with the last one before and the first one
+        after it that the viewer heard in its evening, at most 50 entries away; nothing
+        if the viewer did not hear it.
         """
         ...
 

@@ -130,8 +130,7 @@ class Subject:
 
     @property
     def asked(self) -> bool:
-        """True if it names or asks for something. Otherwise only facts are looked for,
-        and only rare words count."""
+        """True if it names or asks for something; otherwise only rare words count."""
         return bool(self.entities) or self.reference.asks
 
 
@@ -175,8 +174,7 @@ class MemoryFetcher:
                 if query := subject.query:
                     facts = partial(self._facts, query)
                     nursery.start_soon(self.pieces.fetch, facts_key(query), facts)
-                    if subject.asked:  # among many lines this takes its time
-                        nursery.start_soon(self._search, query)
+                    nursery.start_soon(self._search, subject)
 
     def subject(self, text: str, speaker: str) -> Subject:
         """Return what an utterance is about.
@@ -266,17 +264,21 @@ class MemoryFetcher:
         graph = self.memory.graph
         return await graph.facts(self.campaign, self.viewer, query, limit=_MOST_FACTS)
 
-    async def _lines(self, query: str) -> FoundLines:
-        transcripts = self.memory.transcripts
-        return await transcripts.search(
-            self.campaign, self.viewer, query, limit=2 * _MOST_LINES
+    async def _lines(self, subject: Subject) -> FoundLines:
+        return await self.memory.transcripts.search(
+            self.campaign,
+            self.viewer,
+            subject.query,
+            rare=not subject.asked,
+            limit=2 * _MOST_LINES,
         )
 
-    async def _search(self, query: str) -> None:
-        """Fetch the lines that a query finds, and what is beside the first of them."""
-        await self.pieces.fetch(lines_key(query), partial(self._lines, query))
+    async def _search(self, subject: Subject) -> None:
+        """Fetch the lines that a subject finds, and those beside the first of them."""
+        key = lines_key(subject)
+        await self.pieces.fetch(key, partial(self._lines, subject))
         try:
-            found: FoundLines = self.pieces.get(lines_key(query))
+            found: FoundLines = self.pieces.get(key)
         except Exception:  # border: they could not be had
             return
         async with trio.open_nursery() as nursery:
@@ -294,21 +296,12 @@ class MemoryFetcher:
         return near
 
     async def _beside(self, found: FoundLine) -> tuple[FoundLine, ...]:
-        line = found.line
-        near = await self.memory.transcripts.recent(
-            self.campaign,
-            self.viewer,
-            evening=line.evening,
-            before=found.at + _ANSWERED,
-            limit=_MOST_LINES,
+        near = await self.memory.transcripts.beside(
+            self.campaign, self.viewer, found.session, found.n
         )
-        places = [(x.session, x.n) for x in near]
-        if not line.evening or (found.session, found.n) not in places:
-            return (found,)
-        at = places.index((found.session, found.n))
-        asked = [x for x in near[:at][-1:] if x.line.speaker == line.to]
-        answered = [x for x in near[at + 1 : at + 2] if x.line.speaker == line.to]
-        return (*asked, found, *answered)
+        asked = [x for x in near if x.n < found.n and _answers(found, x)]
+        answers = [x for x in near if x.n > found.n and _answers(x, found)]
+        return (*asked, found, *answers)
 
 
 def entity_key(entity: str) -> Hashable:
@@ -321,9 +314,24 @@ def facts_key(query: str) -> Hashable:
     return "facts", query
 
 
-def lines_key(query: str) -> Hashable:
-    """Return the key of the lines that a query finds."""
-    return "lines", query
+def lines_key(subject: Subject) -> Hashable:
+    """Return the key of the lines that a subject finds."""
+    return "lines", subject.query, subject.asked
+
+
+def _answers(found: FoundLine, asked: FoundLine) -> bool:
+    """Return True if a line may answer the one before it: somebody else says it soon
+    after, who was addressed, or addresses who spoke, or nobody was addressed."""
+    line, before = found.line, asked.line
+    return (
+        line.speaker != before.speaker
+        and found.at - asked.at <= _ANSWERED
+        and (
+            line.speaker == before.to
+            or line.to == before.speaker
+            or not (line.to or before.to)
+        )
+    )
 
 
 def _beside_key(line: FoundLine) -> Hashable:

@@ -224,7 +224,7 @@ class Telling:
         lines: list[FoundLine] = []
         if subject.query:
             found = self._piece(facts_key(subject.query), [])
-            lines = self._found_lines(subject.query) if subject.asked else []
+            lines = self._found_lines(subject)
         by_words = f"has words of \u201c{subject.query}\u201d"
         facts = [(x.fact, by_words) for x in found if subject.asked or x.score >= _RARE]
         facts += [
@@ -252,9 +252,9 @@ class Telling:
                 told.add(fact.id)
                 yield fact_line(fact, calendar, why)
 
-    def _found_lines(self, query: str) -> list[FoundLine]:
+    def _found_lines(self, subject: Subject) -> list[FoundLine]:
         """Return what was said of it earlier: questions with their answers."""
-        found: FoundLines = self._piece(lines_key(query), FoundLines())
+        found: FoundLines = self._piece(lines_key(subject), FoundLines())
         try:
             before = self.fetcher.before()
         except Exception as error:  # border: a store may fail in any way

@@ -161,6 +161,7 @@ async def evening(
     *lines: Line,
     session: str = "table",
     over: bool = True,
+    step: float = 60,
 ) -> str:
     """Have an evening with these lines, a minute apart."""
     began = NOW - days_ago * DAY
@@ -170,7 +171,7 @@ async def evening(
     for n, line in enumerate(lines, 1):
         line = attrs.evolve(line, evening=made.id)
         await journal.append(
-            claim, [Entry(kind=EntryKind.LINE, at=began + 60 * n, line=line)]
+            claim, [Entry(kind=EntryKind.LINE, at=began + step * n, line=line)]
         )
     if over:
         await memory.transcripts.end_evening(KEY, made.id, began + 3600)

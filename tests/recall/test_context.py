@@ -97,10 +97,12 @@ async def test_a_question_finds_facts_and_lines_without_a_name(
         assert await table.told("Tell me about the silver key") == [key, said]
         # What was said comes first if it was asked for.
         assert await table.told("What did I say about the silver key?") == [said, key]
-        # Of facts a rare word finds one without a question.
-        assert await table.told("I take the silver key.") == [key]
+        # A rare word finds both without a question.
+        assert await table.told("I take the silver key.") == [key, said]
         facts = [Fact(text=f"Cheer number {n} was loud.") for n in range(20)]
         await table.memory.store.graph.put(KEY, facts=facts)
+        cheers = [says("Aria", f"Hurrah {n}, how loud!") for n in range(20)]
+        await evening(table.memory.store, 2, *cheers)
         assert await table.told("Three cheers, loud ones!") == []
 
 
@@ -119,6 +121,25 @@ async def test_the_answer_comes_with_its_question(autojump_clock: MockClock) -> 
             "“Who broke the drowned bell?”",
             "“It was Fenn, with a hammer.”",
         ]
+
+
+@pytest.mark.parametrize("to", ["Bartok", ""])
+async def test_a_rare_word_brings_the_answer_however_fast_it_was_said(
+    autojump_clock: MockClock, to: str
+) -> None:
+    async with open_recall(without(facts=400)) as table:
+        talk = [says("Aria", f"Rain, rain, {n} times.", "Bartok") for n in range(40)]
+        asked = says("Aria", "Who broke the drowned bell?", to)
+        answer = says("Bartok", "It was Fenn, with a hammer.", "Aria" if to else "")
+        store = table.memory.store
+        name = await evening(store, 3, *talk, asked, answer, *talk, step=0.01)
+        assert name
+        for text in ("I ring the bell.", "What of the bell, last time?"):
+            told = await table.told(text)
+            assert [line.partition(": ")[2] for line in told] == [
+                "“Who broke the drowned bell?”",
+                "“It was Fenn, with a hammer.”",
+            ]
 
 
 async def test_what_the_conversation_has_is_not_told_again(

@@ -8,10 +8,11 @@ from contextlib import suppress
 
 import attrs
 
-from glyphoxa_trio.memory.contract import FoundLine, FoundLines
+from glyphoxa_trio.memory.contract import MOST_APART, FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Claim, Evening, Holder, check_heard
 from glyphoxa_trio.memory.errors import UnknownItem
-from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.relevance import MOST_COUNTED, is_rare, relevance
+from glyphoxa_trio.memory.relevance import rare as rare_of
 from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import (
     GAME_MASTER,
@@ -67,6 +68,7 @@ class InMemoryTranscripts:
         query: str,
         *,
         evening: str = "",
+        rare: bool = False,
         limit: int = 10,
     ) -> FoundLines:
         every, telling = words_in_query(query)
@@ -78,8 +80,12 @@ class InMemoryTranscripts:
             word: min(MOST_COUNTED, sum(word in words for _, words in seen))
             for word in telling
         }
+        if rare:
+            lines_with = rare_of(lines_with)
         found = []
         for line, words in seen:
+            if rare and not is_rare(words, lines_with):
+                continue
             if score := relevance(words, lines_with):
                 score += set(words).issuperset(every)
                 said = line.line
@@ -106,6 +112,21 @@ class InMemoryTranscripts:
         ]
         found.sort(key=lambda x: (x.at, x.session, x.n))
         return tuple(found[-limit:]) if limit > 0 else ()
+
+    async def beside(
+        self, campaign: CampaignKey, viewer: Viewer, session: str, n: int
+    ) -> tuple[FoundLine, ...]:
+        heard = sorted(self._seen(campaign, viewer, session=session), key=lambda x: x.n)
+        line = next((x for x in heard if x.n == n), None)
+        if line is None:
+            return ()
+        same = [
+            x
+            for x in heard
+            if abs(x.n - n) <= MOST_APART and x.line.evening == line.line.evening
+        ]
+        at = same.index(line)
+        return tuple(same[max(0, at - 1) : at + 2])
 
     def _seen(
         self,

@@ -12,9 +12,15 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.memory.contract import FoundLine, FoundLines
+from glyphoxa_trio.memory.contract import MOST_APART, FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Line
-from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.relevance import (
+    MOST_COUNTED,
+    MOST_RARE,
+    is_rare,
+    relevance,
+)
+from glyphoxa_trio.memory.relevance import rare as rare_of
 from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import words_in_line
@@ -70,9 +76,11 @@ def search(
     viewer: Viewer,
     words: tuple[list[str], list[str]],
     evening: str,
+    rare: bool,
     limit: int,
 ) -> FoundLines:
-    """Return the most relevant lines with all words, or else with any telling one.
+    """Return the most relevant lines with all words, or else with any telling one; with
+    ``rare``, those with rare ones.
 
     Args:
       words: as `words_in_query` returns them.
@@ -86,20 +94,26 @@ def search(
         connection,
         viewer,
         viewing(campaign, viewer) | {"evening": fit(evening)},
-        max(_CANDIDATES, 2 * limit),
+        MOST_RARE * len(telling) if rare else max(_CANDIDATES, 2 * limit),
     )
-    counts = search_.counts(telling)
-    if telling and not any(counts.values()):
+    counts = search_.counts(telling, MOST_RARE + 1 if rare else MOST_COUNTED)
+    counts = rare_of(counts) if rare else counts
+    if not any(counts.values()):
         return FoundLines()
-    whole, many = search_.hits(query_of(every, "&"), counts)
+    whole, many = set[tuple[int, int]](), False
+    if not rare:
+        whole, many = search_.hits(query_of(every, "&"), counts)
     others = set[tuple[int, int]]()
-    if len(whole) < limit and len(every) > 1:
+    if rare or (len(whole) < limit and len(every) > 1):
         # Those with all words are among them.
-        others, many = search_.hits(query_of(telling, "|"), counts)
+        others, many = search_.hits(query_of([*counts], "|"), counts)
     found = []
     for line in _lines(connection, whole | others):
-        score = relevance(words_in_line(line.line.text, line.line.corrected), counts)
-        found.append((score + (line.row in whole), line))
+        said = words_in_line(line.line.text, line.line.corrected)
+        if rare and not is_rare(said, counts):
+            continue
+        score = relevance(said, counts)
+        found.append((score + set(said).issuperset(every), line))
     found.sort(key=lambda x: x[1].order)
     found.sort(key=lambda x: -x[0])
     return FoundLines(
@@ -115,10 +129,10 @@ class _Search:
     values: dict[str, Any]
     limit: int
 
-    def counts(self, words: Sequence[str]) -> dict[str, int]:
+    def counts(self, words: Sequence[str], most: int) -> dict[str, int]:
         """Return how many lines with each word the viewer may see, up to a number."""
         queries = [self._scoped(query_of((word,), "&")) for word in words]
-        rows = self._execute(_COUNTS, queries, most=MOST_COUNTED)
+        rows = self._execute(_COUNTS, queries, most=most)
         return {word: int(n) for word, (n,) in zip(words, rows, strict=True)}
 
     def hits(
@@ -181,6 +195,31 @@ def recent(
         prepare=False,
     ).fetchall()
     return tuple(_LineRow.of(row).found() for row in reversed(rows))
+
+
+def beside(
+    connection: Connection, key: CampaignKey, viewer: Viewer, session: str, n: int
+) -> tuple[FoundLine, ...]:
+    """Return a line with the one before and the one after it."""
+    rows = connection.execute(
+        f"select {_LINE} where session.tenant = %(tenant)s"
+        " and session.name = %(session)s and x.campaign = %(campaign)s"
+        f" and x.n between %(n)s - {MOST_APART} and %(n)s + {MOST_APART}"
+        f" and {seen_by(viewer)} order by x.n",
+        {
+            **viewing(campaign_id(connection, key), viewer),
+            "tenant": fit(key.tenant),
+            "session": fit(session),
+            "n": n,
+        },
+        prepare=False,
+    ).fetchall()
+    near = [_LineRow.of(row) for row in rows]
+    evening = next((x.line.evening for x in near if x.row[1] == n), None)
+    same = [x for x in near if x.line.evening == evening]
+    before = [x for x in same if x.row[1] < n][-1:]
+    after = [x for x in same if x.row[1] >= n][:2]
+    return tuple(x.found() for x in before + after)
 
 
 @attrs.frozen

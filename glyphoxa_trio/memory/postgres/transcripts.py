@@ -18,7 +18,7 @@ from glyphoxa_trio.memory.visibility import (
 )
 from glyphoxa_trio.memory.words import evening_name, words_in_query
 
-from .found_lines import MOST_RANKED, recent, search
+from .found_lines import MOST_RANKED, beside, recent, search
 from .holder import LivingHolder, held_by_another, key_of
 from .pool import PostgresPool
 from .rows import (
@@ -58,12 +58,15 @@ class PostgresTranscripts:
         query: str,
         *,
         evening: str = "",
+        rare: bool = False,
         limit: int = 10,
     ) -> FoundLines:
         words = words_in_query(query)
         if limit <= 0:
             return FoundLines()
-        return await self.pool.read(search, campaign, viewer, words, evening, limit)
+        return await self.pool.read(
+            search, campaign, viewer, words, evening, rare, limit
+        )
 
     async def recent(
         self,
@@ -81,6 +84,11 @@ class PostgresTranscripts:
         return await self.pool.read(
             recent, campaign, viewer, evening, session, until, limit
         )
+
+    async def beside(
+        self, campaign: CampaignKey, viewer: Viewer, session: str, n: int
+    ) -> tuple[FoundLine, ...]:
+        return await self.pool.read(beside, campaign, viewer, session, n)
 
     async def evenings(
         self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 20

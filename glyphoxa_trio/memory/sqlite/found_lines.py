@@ -18,9 +18,15 @@ from typing import Any, Final
 import apsw
 import attrs
 
-from glyphoxa_trio.memory.contract import FoundLine, FoundLines
+from glyphoxa_trio.memory.contract import MOST_APART, FoundLine, FoundLines
 from glyphoxa_trio.memory.entries import Line
-from glyphoxa_trio.memory.relevance import MOST_COUNTED, relevance
+from glyphoxa_trio.memory.relevance import (
+    MOST_COUNTED,
+    MOST_RARE,
+    is_rare,
+    relevance,
+)
+from glyphoxa_trio.memory.relevance import rare as rare_of
 from glyphoxa_trio.memory.snippet import snippet, snippet_of_line
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import words_in_line
@@ -50,9 +56,11 @@ def search(
     viewer: Viewer,
     words: tuple[list[str], list[str]],
     evening: str,
+    rare: bool,
     limit: int,
 ) -> FoundLines:
-    """Return the most relevant lines with all words, or else with any telling one.
+    """Return the most relevant lines with all words, or else with any telling one; with
+    ``rare``, those with rare ones.
 
     Args:
       words: as `words_in_query` returns them.
@@ -64,24 +72,31 @@ def search(
         return FoundLines()
     every, telling = words
     most = max(_CANDIDATES, 2 * limit)
-    query = query_of(sight.campaign, every, every=True)
-    whole, partial = _candidates(connection, query, heard, most)
+    counted = MOST_RARE + 1 if rare else MOST_COUNTED
     lines_with = {
-        word: _counted(connection, query_of(sight.campaign, (word,)), heard)
+        word: _counted(connection, query_of(sight.campaign, (word,)), heard, counted)
         for word in telling
     }
-    others = list[int]()
-    if len(whole) < limit:
+    whole, partial, others = list[int](), False, list[int]()
+    if rare:
+        lines_with = rare_of(lines_with)
+        most = MOST_RARE * len(lines_with)  # all of them
+    else:
+        query = query_of(sight.campaign, every, every=True)
+        whole, partial = _candidates(connection, query, heard, most)
+    if len(whole) < limit and lines_with:
         # Those with all words are among them.
         rarest = _rarest(lines_with)
         query = query_of(sight.campaign, rarest)
         others, partial = _candidates(connection, query, heard, most)
         partial = partial or len(rarest) < len(telling)
-    having_all = frozenset(whole)
     found = []
-    for line in _lines(connection, having_all.union(others)):
-        score = relevance(words_in_line(line.text, line.corrected), lines_with)
-        found.append((score + (line.id in having_all), line))
+    for line in _lines(connection, {*whole, *others}):
+        said = words_in_line(line.text, line.corrected)
+        if rare and not is_rare(said, lines_with):
+            continue
+        score = relevance(said, lines_with)
+        found.append((score + set(said).issuperset(every), line))
     found.sort(key=lambda x: (-x[0], -x[1].at, -x[1].id))
     return FoundLines(
         lines=tuple(x.found(score, telling) for score, x in found[:limit]),
@@ -120,6 +135,33 @@ def recent(
     )
     lines = _lines(connection, [id_ for (id_,) in newest])
     lines.sort(key=lambda x: (x.at, x.id))
+    return tuple(line.found() for line in lines)
+
+
+def beside(
+    connection: apsw.Connection, key: CampaignKey, viewer: Viewer, session: str, n: int
+) -> tuple[FoundLine, ...]:
+    """Return a line with the one before and the one after it."""
+    sight = sight_of(connection, key, viewer)
+    if sight is None:
+        return ()
+    near = connection.execute(
+        """select n, line.id, line.evening from session
+        join entry on entry.session = session.id and n between ? and ?
+        join line on line.id = entry.id
+        where tenant = ? and session.name = ? and line.campaign = ?
+        and audience in (select value from json_each(?)) order by n""",
+        (
+            *(n - MOST_APART, n + MOST_APART, plain(key.tenant), plain(session)),
+            *(sight.campaign, json.dumps(sight.audiences)),
+        ),
+    ).fetchall()
+    evening = next((x for number, _, x in near if number == n), False)
+    same = [(number, id_) for number, id_, x in near if x == evening]
+    before = [id_ for number, id_ in same if number < n][-1:]
+    after = [id_ for number, id_ in same if number >= n][:2]
+    lines = _lines(connection, before + after)
+    lines.sort(key=lambda x: x.n)
     return tuple(line.found() for line in lines)
 
 
@@ -178,10 +220,12 @@ def _candidates(
     return [row >> BITS for row, _ in rows], beyond is not None
 
 
-def _counted(connection: apsw.Connection, query: str, heard: _OnlyHeard) -> int:
+def _counted(
+    connection: apsw.Connection, query: str, heard: _OnlyHeard, most: int
+) -> int:
     counted: int = connection.execute(
         f"""select count(*) from (
-            select 1 from line_words(?) where {heard.condition} limit {MOST_COUNTED}
+            select 1 from line_words(?) where {heard.condition} limit {most}
         )""",
         (query, *heard.values),
     ).get

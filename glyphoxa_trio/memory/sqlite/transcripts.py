@@ -30,7 +30,7 @@ from .audiences import (
     reach_of,
     sight_of,
 )
-from .found_lines import recent, search
+from .found_lines import beside, recent, search
 from .holders import is_alive
 
 _MOST_EVENINGS: Final = 10_000
@@ -64,6 +64,7 @@ class SqliteTranscripts:
         query: str,
         *,
         evening: str = "",
+        rare: bool = False,
         limit: int = 10,
     ) -> FoundLines:
         """Return the lines that match the words of ``query``, most relevant first.
@@ -76,7 +77,9 @@ class SqliteTranscripts:
         words = words_in_query(query)
         if limit <= 0:
             return FoundLines()
-        return await self._pool.read(search, campaign, viewer, words, evening, limit)
+        return await self._pool.read(
+            search, campaign, viewer, words, evening, rare, limit
+        )
 
     async def recent(
         self,
@@ -95,6 +98,12 @@ class SqliteTranscripts:
         return await self._pool.read(
             recent, campaign, viewer, evening, session, until, limit
         )
+
+    async def beside(
+        self, campaign: CampaignKey, viewer: Viewer, session: str, n: int
+    ) -> tuple[FoundLine, ...]:
+        """Return a line with the one before and the one after it."""
+        return await self._pool.read(beside, campaign, viewer, session, n)
 
     async def evenings(
         self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 20
@@ -179,7 +188,7 @@ def _begin(
         "select id from session where tenant = ? and name = ?",
         (plain(claim.tenant), plain(claim.session)),
     ).get
-    goes_on: list[tuple[int, str, float, float]] = connection.execute(
+    goes_on: list[tuple[Any, ...]] = connection.execute(
         f"select id, name, began, {_LAST} from evening"
         " where session = ? and ended is null",
         (session,),

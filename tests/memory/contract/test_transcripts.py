@@ -57,6 +57,9 @@ def said(
     return Entry(kind=EntryKind.LINE, at=at, line=line)
 
 
+BO_ONLY = Reach.of("Bo")
+
+
 async def claimed(
     store: Memory, session: str = "table", campaign: CampaignKey = BARROW
 ) -> Claim:
@@ -93,6 +96,75 @@ async def test_a_found_line_is_the_line_that_was_said(open_store: OpenStore) -> 
         assert line.score > 0
         assert "Wyrm" in line.snippet
         assert not answer.partial
+
+
+async def test_only_lines_with_rare_words_are_found_if_these_are_asked_for(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim = await claimed(store)
+        # Of what Mira did not hear, nothing counts.
+        texts_ = ["the tower"] * 40 + ["a bell"] * 12 + ["a gong"] * 12 + ["a crown"]
+        lines = [said(text, float(at)) for at, text in enumerate(texts_)]
+        lines += [said("a bell and a gong", 90.0), said("a crown", 91.0, reach=BO_ONLY)]
+        lines += [said("a crown", 92.0 + n, reach=BO_ONLY) for n in range(40)]
+        await store.journal.append(claim, lines)
+
+        async def rare(query: str, viewer: Viewer = MIRA) -> list[str]:
+            search = store.transcripts.search
+            return texts((await search(BARROW, viewer, query, rare=True)).lines)
+
+        assert await rare("The tower!") == []
+        assert await rare("Where is the crown of the tower?") == ["a crown"]
+        assert await rare("The crown?", BO) == []
+        assert await rare("bell") == []
+        assert await rare("a bell, a gong") == ["a bell and a gong"]
+        assert await rare("nothing") == []
+        with pytest.raises(QueryRefused):
+            await rare("?!")
+
+
+async def test_what_stands_beside_a_line_is_what_the_viewer_heard_of_its_evening(
+    open_store: OpenStore,
+) -> None:
+    async with open_store() as store:
+        claim, other = await claimed(store), await claimed(store, "other")
+        numbers = {}
+        evenings = [
+            (await store.transcripts.begin_evening(claim, DAY * n)).id for n in (1, 2)
+        ]
+        for place, (text, reach, evening) in enumerate(
+            [
+                ("a", EVERYONE, 0),
+                ("b", BO_ONLY, 0),
+                ("c", EVERYONE, 0),
+                ("d", EVERYONE, 1),
+                ("e", EVERYONE, 1),
+            ]
+        ):
+            line = said(text, DAY + place, reach=reach, evening=evenings[evening])
+            numbers[text] = await store.journal.append(claim, [line])
+            await store.journal.append(other, [said(f"not {text}", DAY + place)])
+        far = [said("x", DAY + 50, reach=BO_ONLY, evening=evenings[1])] * 50
+        last = said("z", DAY + 60, evening=evenings[1])
+        numbers["z"] = await store.journal.append(claim, [*far, last])
+
+        async def beside(viewer: Viewer, text: str, session: str = "table") -> str:
+            found_ = await store.transcripts.beside(
+                BARROW, viewer, session, numbers[text]
+            )
+            return "".join(texts(found_))
+
+        assert await beside(BO, "a") == "ab"
+        assert await beside(BO, "b") == "abc"
+        assert await beside(MIRA, "a") == "ac"
+        assert await beside(MIRA, "b") == ""
+        assert await beside(MIRA, "c") == "ac"
+        assert await beside(MIRA, "d") == "de"
+        assert await beside(MIRA, "e") == "de"  # the next is too far away
+        assert await beside(GAME_MASTER, "e") == "dex"
+        assert await beside(MIRA, "a", "nothing") == ""
+        assert await store.transcripts.beside(CampaignKey("no"), BO, "table", 1) == ()
 
 
 async def test_lines_with_all_words_come_before_lines_with_some(
@@ -529,6 +601,17 @@ async def compare(
             key, viewer, query, evening=evening, limit=1000
         )
         assert sorted(keys(all_found.lines)) == sorted(keys(every.lines))
+        rare, all_rare = [
+            await one.transcripts.search(
+                key, viewer, query, evening=evening, rare=True, limit=1000
+            )
+            for one in (model, store)
+        ]
+        assert keys(all_rare.lines) == keys(rare.lines)
+        for found_line in all_found.lines[:3]:
+            place = found_line.session, found_line.n
+            near = await store.transcripts.beside(key, viewer, *place)
+            assert near == await model.transcripts.beside(key, viewer, *place)
         best = await store.transcripts.search(
             key, viewer, query, evening=evening, limit=limit
         )
