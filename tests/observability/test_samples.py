@@ -266,7 +266,12 @@ async def test_servers_that_are_hedged_cut_and_lost_have_all_their_samples() -> 
     # A47: over real pipes
     statuses = Statuses()
     servers = tuple(
-        ServerSpec(name=name, command=("python", str(TWIN), name), restart=QUICKLY)
+        ServerSpec(
+            name=name,
+            command=("python", str(TWIN), name),
+            restart=QUICKLY,
+            timeout=LIMIT,
+        )
         for name in ("north", "south")
     )
     chosen = Config(
