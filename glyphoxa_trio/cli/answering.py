@@ -39,7 +39,8 @@ async def answer_question(screen: Screen, question: ServerQuestion) -> Answer | 
     screen.plain(f"the server {question.server} asks: {question.text}")
     screen.quiet("the answer goes to that server alone; /no declines")
     if not question.fields:
-        screen.prompt("  yes or no? [no] ")
+        opens = "will you open it, in a browser of yours? " if question.address else ""
+        screen.prompt(f"  {opens}yes or no? [no] ")
         confirm, line = QuestionField("yes", kind="boolean"), await lines.next()
         try:
             return {} if line is not None and confirm.read(line) else None

@@ -348,6 +348,7 @@ class Executor:
             x.listing.definition.group for x in pending_calls if x.listing is not None
         }
         pauses, asked = self._attempts.pauses, caller.questions
+        asked.whose = caller.tenant, caller.session
         with pauses.waiting(groups, asked, deadline, fan.move) as waiting:
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()  # before any call starts

@@ -31,9 +31,11 @@ MOST_QUESTIONS: Final = 5  # of one server in one turn
 class TurnQuestions:
     """The questions that servers ask a person in one turn, in all of its rounds.
 
-    ``by_server`` is how long those of each server were open.
+    ``by_server`` is how long those of each server were open; ``whose`` the tenant and
+    the session whose person is asked.
     """
 
+    whose: tuple[str, str] = ("", "")
     _all: OpenTime = attrs.field(factory=OpenTime, init=False)
     by_server: dict[str, OpenTime] = attrs.field(factory=dict, init=False)
     _asked: dict[str, int] = attrs.field(factory=dict, init=False)

@@ -146,7 +146,6 @@ class ListFilter:
         params: Mapping[str, Any] | None,
         opts: CallOptions | None = None,
     ) -> dict[str, Any]:
-        _announce_forms_only(params or {})
         cursor = (params or {}).get("cursor")
         if method == "tools/list":
             self.stamp = (params or {}).get("_meta") or {}
@@ -268,15 +267,6 @@ class ListFilter:
                 if wrong := find_invalid_x_mcp_header(tool.input_schema):
                     return f"x-mcp-header: {wrong}"
         return None
-
-
-def _announce_forms_only(params: Mapping[str, Any]) -> None:
-    """Take back what the SDK says in a request: that a person opens addresses."""
-    meta = params.get("_meta") or {}
-    for found in (params, meta):
-        for key in ("capabilities", types.CLIENT_CAPABILITIES_META_KEY):
-            if isinstance(said := found.get(key), dict):
-                (said.get("elicitation") or {}).pop("url", None)
 
 
 def _no_names(tool: Any) -> str | None:

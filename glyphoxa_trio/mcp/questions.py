@@ -1,8 +1,9 @@
 """Questions of servers to a person, in the middle of a call. No I/O.
 
-A server may ask for a form to be filled in (MCP calls this elicitation). What it wants
-to know is shown as the server's question, and the answer goes to the server alone: no
-model reads it as something that a player has said.
+A server may ask for a form to be filled in, or for an address to be opened (MCP calls
+this elicitation). It is shown as the server's question, and the answer goes to the
+server alone: no model reads it as something that a player has said. Nothing is opened
+here: a person who agrees does that.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from contextlib import suppress
 from datetime import date, datetime
 from itertools import zip_longest
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import attrs
 
 from glyphoxa_trio.actors import OpenTime
+from glyphoxa_trio.config.servers import is_private
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.arguments import InvalidArguments, cut
 from glyphoxa_trio.tools.characters import visible
@@ -31,6 +34,7 @@ LONGEST_QUESTION: Final = 300.0  # seconds for which one may stay open
 
 _MOST_FIELDS: Final = 20
 _TEXT: Final = 2000  # characters of a question
+_ADDRESS: Final = 2000  # characters of an address
 _LABEL: Final = 300  # characters of a field's name or description
 _MOST_CHOICES: Final = 1000
 _MOST_STEPS: Final = 8  # from a schema to the one that it refers to
@@ -191,12 +195,14 @@ class QuestionField:
 class ServerQuestion:
     """A question of a server to a person. Its texts are the server's.
 
-    A question without fields wants a yes or a no: ``{}`` is yes.
+    A question without fields wants a yes or a no: ``{}`` is yes. With an ``address``,
+    which is in the text as well, yes means that the person opens it.
     """
 
     server: str
     text: str
     fields: tuple[QuestionField, ...] = ()
+    address: str = ""
 
     def checked(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of an answer, without those that are None.
@@ -257,8 +263,11 @@ def asked(server: str, params: Mapping[str, Any]) -> ServerQuestion:
     Raises:
       QuestionRefused: for what a person cannot be asked.
     """
-    if params.get("mode") not in (None, "form"):
-        raise QuestionRefused("a person is not sent to an address: ask in a form")
+    mode = params.get("mode")
+    if mode == "url":
+        return _of_address(server, params.get("message"), params.get("url"))
+    if mode not in (None, "form"):
+        raise QuestionRefused("ask in a form, or to open a url")
     text, schema = params.get("message"), params.get("requestedSchema")
     if schema is None or schema == []:
         schema = {}
@@ -268,6 +277,31 @@ def asked(server: str, params: Mapping[str, Any]) -> ServerQuestion:
     if not (question.text.strip() or question.fields):
         raise QuestionRefused("the question has neither a message nor a form")
     return question
+
+
+def _of_address(server: str, text: Any, address: Any) -> ServerQuestion:
+    """Return the question whether a person opens an address.
+
+    Raises:
+      QuestionRefused: for an address that does not show where it leads.
+    """
+    if not isinstance(text, str | None) or not isinstance(address, str):
+        raise QuestionRefused("its message and its url must be texts")
+    if len(address) > _ADDRESS:
+        raise QuestionRefused(f"its url has more than {_ADDRESS} characters")
+    try:
+        parts = urlsplit(address)
+        leads = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        shown = all("!" <= x <= "~" for x in address) and "@" not in parts.netloc
+        safe = leads and shown and is_private(address)
+    except ValueError:  # it has no such parts
+        safe = False
+    if not safe:
+        raise QuestionRefused(
+            "its url must be https://…, in plain ASCII and without credentials"
+        )
+    said = visible(cut(text or "", _TEXT)).strip()
+    return ServerQuestion(server, f"{said}\n{address}".lstrip(), address=address)
 
 
 def question_of(server: str, text: str, schema: Mapping[str, Any]) -> ServerQuestion:

@@ -579,7 +579,8 @@ async def _elicit(
     answer = await answers(question)
     if answer is None:
         return {"action": "decline"}
-    return {"action": "accept", "content": question.checked(answer)}
+    content = question.checked(answer)
+    return {"action": "accept"} | ({} if question.address else {"content": content})
 
 
 async def _announce(

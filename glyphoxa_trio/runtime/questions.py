@@ -1,13 +1,15 @@
 """The way of a server's question to a person, and back: outside of every tool's time.
 
 A question is only asked while a call of its server is waited for, in one turn and no
-other, one at a time, and at most until that call ends. All questions of a turn together
-take a limited time. A server that nobody answers, or that asks too often, is refused
-for the rest of the turn.
+other, one at a time in each session, and at most until that call ends. All questions of
+a turn together take a limited time. A server that nobody answers, or that asks too
+often, is refused for the rest of the turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import attrs
@@ -43,7 +45,8 @@ class ServerQuestions:
     _answers: Answers
     _patience: float
     _host: ToolHost
-    _one_at_a_time: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    # one question at a time, by tenant and session
+    _open: dict[tuple[str, str], trio.Lock] = attrs.field(factory=dict, init=False)
 
     async def ask(self, question: ServerQuestion) -> Answer | None:
         """Return the person's answer; None if they decline.
@@ -61,7 +64,7 @@ class ServerQuestions:
             raise QuestionRefused(_TOO_OFTEN)
         with host.pause(server, turn, patience) as scope, scope:
             with trio.move_on_after(patience):  # with the questions before it
-                async with self._one_at_a_time:
+                async with self._next(turn.whose):
                     try:
                         return await self._answers(question)
                     except Exception as error:  # border: the embedder's code
@@ -71,3 +74,14 @@ class ServerQuestions:
             turn.end_questions(server)
             raise QuestionRefused(f"nobody answered within {in_ms(patience)}")
         raise QuestionRefused(_TOO_LATE)
+
+    @asynccontextmanager
+    async def _next(self, whose: tuple[str, str]) -> AsyncGenerator[None]:
+        """Wait for the questions before this one, at its table."""
+        lock = self._open.setdefault(whose, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():  # else another question has it by now
+                self._open.pop(whose, None)

@@ -29,6 +29,7 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerWarning
+from glyphoxa_trio.mcp.questions import Answer, ServerQuestion
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.secret import Secret
 
@@ -55,7 +56,7 @@ async def main(url: str, scenario: str, context: Mapping[str, Any]) -> str:
     )
     with trio.fail_after(_ALL):
         async with open_runtime(
-            config, wait_for_servers=_CONNECT, on_warning=_warn
+            config, wait_for_servers=_CONNECT, on_warning=_warn, answers=_answer
         ) as runtime:
             return await _use(runtime, scenario, context)
 
@@ -126,6 +127,11 @@ def arguments_for(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: _ARGUMENTS[of.get("type", "string")] for name, of in properties.items()
     }
+
+
+async def _answer(question: ServerQuestion) -> Answer:
+    """Answer as a person who presses Enter at each field."""
+    return {field.name: field.read("") for field in question.fields}
 
 
 def _warn(warning: ServerWarning) -> None:

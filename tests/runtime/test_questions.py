@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -19,6 +20,7 @@ from glyphoxa_trio import Config, Outcome, Tier, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
 from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import Caller, CallsOfTurn
+from glyphoxa_trio.host.pauses import Pauses, TurnQuestions
 from glyphoxa_trio.mcp.questions import (
     Answer,
     AnswerWrong,
@@ -27,6 +29,7 @@ from glyphoxa_trio.mcp.questions import (
     asked,
     question_of,
 )
+from glyphoxa_trio.runtime.questions import ServerQuestions
 from glyphoxa_trio.tools.definition import CallContext
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Status, ToolCall
@@ -261,6 +264,36 @@ async def test_another_table_does_not_wait_for_this_ones_person(
         assert lasted == pytest.approx({"other": ceiling, "ask": 20.0})
 
 
+async def test_a_slow_person_takes_no_time_of_another_tables_person(
+    autojump_clock: MockClock,
+) -> None:
+    begun = trio.current_time()
+    asked_at: list[tuple[str, float]] = []
+    pauses = Pauses()
+    host: Any = SimpleNamespace(turns_waiting=pauses.turns, pause=pauses.pause)
+
+    async def slow(question: ServerQuestion) -> Answer | None:
+        asked_at.append((question.server, trio.current_time() - begun))
+        await trio.sleep(40.0)
+        return {}
+
+    questions = ServerQuestions(slow, 60.0, host)
+
+    async def turn(server: str, session: str, after: float) -> None:
+        await trio.sleep(after)
+        of_turn = TurnQuestions(whose=("", session))
+        with pauses.waiting((server,), of_turn, trio.current_time(), lambda _: None):
+            with suppress(QuestionRefused):
+                await questions.ask(ServerQuestion(server, "Really?"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(turn, "s1", "red", 0.0)
+        nursery.start_soon(turn, "s2", "green", 1.0)
+        nursery.start_soon(turn, "s3", "red", 2.0)
+    assert asked_at == [("s1", 0.0), ("s2", 1.0), ("s3", 40.0)]
+    assert questions._open == {}
+
+
 async def test_a_question_ends_with_its_call(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
@@ -298,10 +331,10 @@ async def test_a_question_ends_with_its_call(
             "'x' cannot be shown",
         ),
         (
-            asking(mode="url", url="https://a.example", elicitationId="1"),
+            asking(mode="map", url="https://a.example", elicitationId="1"),
             {},
             0,
-            "a person is not sent to an address",
+            "in a form, or to open a url",
         ),
     ],
 )
@@ -316,6 +349,61 @@ async def test_what_is_not_answered_is_refused_in_words(
     async with odd_table(monkeypatch, script, **person(answer, after=after)) as table:
         outcome = await called(table)
         assert said in outcome.message
+
+
+PAGE = "https://a.example/pay?for=ale"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [({}, "{'action': 'accept'}"), (None, "{'action': 'decline'}")],
+)
+async def test_a_person_is_asked_whether_they_open_an_address(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    answer: Answer | None,
+    result: str,
+) -> None:
+    seen: list[ServerQuestion] = []
+    script = asking(message="Pay here, api key and all.", mode="url", url=PAGE)
+    async with odd_table(
+        monkeypatch, script, **person(answer, after=20.0, seen=seen)
+    ) as table:
+        assert (await called(table)).message == result
+    (question,) = seen
+    assert (question.fields, question.address) == ((), PAGE)
+    assert question.text == f"Pay here, api key and all.\n{PAGE}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        None,
+        "",
+        "ftp://a.example/x",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "http://a.example/pay",
+        "https://bank.example@a.example/",
+        "https://bänk.example/",
+        "https://a.example/\u202eyap",
+        "https://a.example/ x",
+        "https://[::1/",
+        "https://a.example:99999/",
+        "https://",
+        f"https://a.example/{'x' * 3000}",
+    ],
+)
+def test_an_address_shows_where_it_leads(address: Any) -> None:
+    with pytest.raises(QuestionRefused, match="url"):
+        asked("odd", {"mode": "url", "message": "Go there.", "url": address})
+
+
+@given(address=st.text() | st.from_regex(r"https?://[!-~]{0,30}", fullmatch=True))
+def test_any_address_is_shown_whole_or_refused(address: str) -> None:
+    with suppress(QuestionRefused):
+        question = asked("odd", {"mode": "url", "message": "", "url": address})
+        assert question.address == question.text == address
 
 
 NAMED = {
@@ -428,7 +516,7 @@ async def test_an_odd_form_is_understood_or_refused_in_words(
         assert said in outcome.message
         assert "ValidationError" not in outcome.message
         (hello,) = table.server.asked("initialize")
-        assert hello["capabilities"]["elicitation"] == {"form": {}}
+        assert hello["capabilities"]["elicitation"] == {"form": {}, "url": {}}
 
 
 KEYWORDS = (
