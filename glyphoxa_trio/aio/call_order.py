@@ -39,15 +39,33 @@ class QueuePosition:
     async def __aexit__(self, *_: object) -> None:
         self._left.set()
 
+    @property
+    def waited_for(self) -> QueuePosition | None:
+        """The position that those behind this one wait for; None if there is none."""
+        place: QueuePosition | None = self
+        while place is not None and place._left.is_set():
+            place = place._before if place._given_up else None
+        return place
+
 
 @attrs.define(eq=False)
 class Order:
-    """The queues of one runtime, by key."""
+    """The queues of one runtime, by key. Its methods are called on the loop's side."""
 
     _last: dict[Hashable, QueuePosition] = attrs.field(factory=dict, init=False)
 
     def take(self, key: Hashable) -> QueuePosition:
-        """Return a new position at the end of the queue of ``key``. Called on the
-        loop's side."""
+        """Return a new position at the end of the queue of ``key``."""
         self._last[key] = place = QueuePosition(self._last.get(key))
         return place
+
+    def forget(self, key: Hashable, place: QueuePosition) -> None:
+        """Forget a position whose call has ended, unless others come behind it."""
+        if self._last.get(key) is place:
+            if (before := place.waited_for) is None:
+                del self._last[key]
+            else:
+                self._last[key] = before
+
+    def __len__(self) -> int:
+        return len(self._last)

@@ -66,6 +66,8 @@ class _TurnProxy(Generic[N]):
         except BaseException as error:  # the turn may have begun just now
             await self.__aexit__(type(error), error, None)
             raise
+        finally:
+            self._bridge.order.forget(self._to, self._place)
         return self
 
     async def __aexit__(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -55,3 +58,45 @@ async def test_an_error_ends_a_place(autojump_clock: MockClock) -> None:
         pass
     async with second:
         assert trio.current_time() == 0
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["take", "give up", "leave"]), st.integers(0, 5))
+)
+
+
+@given(STEPS)
+def test_nothing_is_left_of_queues_that_are_empty_and_nobody_passes(
+    steps: list[tuple[str, int]],
+) -> None:
+    """The model is a list of those who have neither left nor given up."""
+
+    async def main() -> None:
+        order, queue = Order(), list[int]()
+        scopes, leave = dict[int, trio.CancelScope](), dict[int, trio.Event]()
+        inside = list[int]()
+
+        async def call(number: int, place: QueuePosition) -> None:
+            with scopes[number]:
+                async with place:
+                    inside.append(number)
+                    await leave[number].wait()
+            order.forget("Bo", place)
+
+        async with trio.open_nursery() as nursery:
+            for number, (what, which) in enumerate(steps):
+                if what == "take":
+                    scopes[number], leave[number] = trio.CancelScope(), trio.Event()
+                    queue.append(number)
+                    nursery.start_soon(call, number, order.take("Bo"))
+                elif what == "give up" and len(queue) > 1:
+                    scopes[queue.pop(1 + which % (len(queue) - 1))].cancel()
+                elif what == "leave" and queue:
+                    leave[queue.pop(0)].set()
+                await wait_all_tasks_blocked()
+                assert inside[-1:] == queue[:1] or not queue
+                assert len(inside) == len(set(inside))
+                assert len(order) == bool(queue)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)

@@ -12,7 +12,7 @@ from glyphoxa_trio.aio import Mode
 from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.providers.llm import LLMRequest
-from glyphoxa_trio.runtime import SessionEnded, SnapshotRefused
+from glyphoxa_trio.runtime import SessionEnded, SnapshotRefused, UnknownNpc
 
 from ..npc.support import ScriptedLLM
 from .support import config, play
@@ -55,6 +55,28 @@ def test_tables_know_nothing_of_each_other(mode: Mode) -> None:
     play(main)
     for request in llm.requests[:16]:
         assert len({x for x in said_in(request).split() if x.isdigit()}) == 1
+
+
+def test_no_queue_is_left_of_sessions_that_were_spoken_to(mode: Mode) -> None:
+    async def table(runtime: aio.Runtime, number: int) -> None:
+        async with runtime.session(f"table {number}") as session:
+            async with session.npc("Bo").say("hello"):
+                pass
+            with pytest.raises(UnknownNpc):
+                await session.npc("Nobody").say("hello").__aenter__()
+            left = asyncio.create_task(hear(session, "hello"))
+            await asyncio.sleep(0)
+            left.cancel()
+            await asyncio.wait([left])
+
+    async def main() -> None:
+        async with aio.open_runtime(
+            config(), llm=ScriptedLLM(echo), mode=mode
+        ) as runtime:
+            await asyncio.gather(*(table(runtime, number) for number in range(20)))
+            assert len(runtime._bridge.order) == 0
+
+    play(main)
 
 
 def test_one_is_kept_and_gone_on_with(mode: Mode) -> None:

@@ -17,7 +17,6 @@ from secrets import token_hex
 from typing import Final
 
 import attrs
-import psycopg
 
 import trio
 
@@ -114,12 +113,14 @@ class LivingHolder:
         return trio.current_time() >= self._settled
 
     async def run(self) -> None:
+        """Keep the lock until `stop`. Whatever the connection does is a loss of it: an
+        error here would end the program, since the task is one of trio's own."""
         try:
             with self._stopping:
                 while True:
                     await self._until_lost()
                     self._settled = inf
-                    self.connection.close()
+                    self._close()
                     self.connection = await self._again()
                     self._settled = trio.current_time() + SETTLING
         finally:
@@ -129,12 +130,16 @@ class LivingHolder:
                 await trio.to_thread.run_sync(self._unlock, abandon_on_cancel=True)
             if unlocking.cancelled_caught:
                 cut(self.connection)  # the thread waits for it
-            self.connection.close()
+            self._close()
             self._stopped.set()
 
     def _unlock(self) -> None:
-        with suppress(psycopg.Error):  # it is lost, and the lock with it
+        with suppress(Exception):  # it is lost, and the lock with it
             self.connection.execute("select pg_advisory_unlock_all()")
+
+    def _close(self) -> None:
+        with suppress(Exception):
+            self.connection.close()
 
     async def stop(self) -> None:
         """Let go of the lock, within about 3 seconds, and close its connection."""
@@ -143,20 +148,18 @@ class LivingHolder:
             await self._stopped.wait()
 
     async def _until_lost(self) -> None:
-        while True:
-            with trio.move_on_after(_STILL):
-                # The server says nothing to it unasked, but good-bye.
-                await trio.lowlevel.wait_readable(self.connection.fileno())
-            try:
+        with suppress(Exception):
+            while True:
+                with trio.move_on_after(_STILL):
+                    # The server says nothing to it unasked, but good-bye.
+                    await trio.lowlevel.wait_readable(self.connection.fileno())
                 with trio.CancelScope(shield=True):
                     await trio.to_thread.run_sync(self.connection.execute, "select")
-            except psycopg.Error:
-                return
 
     async def _again(self) -> Connection:
         pause = _FIRST
         while True:
-            with suppress(psycopg.Error), trio.CancelScope(shield=True):
+            with suppress(Exception), trio.CancelScope(shield=True):
                 return await trio.to_thread.run_sync(self.connect)
             await trio.sleep(pause)
             pause = min(2 * pause, _LAST)

@@ -63,10 +63,6 @@ class PostgresJournal:
     living: LivingHolder
     together: Together
     timelines: bool = True
-    # With the epochs of their claims.
-    _claimed: dict[tuple[str, str], tuple[int, Claimed]] = attrs.field(
-        factory=dict, init=False
-    )
     _appender: Appender = attrs.field(init=False)
 
     @property
@@ -85,7 +81,7 @@ class PostgresJournal:
         *,
         steal_from: int | None = None,
     ) -> Claim:
-        claim, known_ = await self.pool.write(
+        return await self.pool.write(
             _claim,
             self.holder,
             tenant,
@@ -95,19 +91,11 @@ class PostgresJournal:
             _EPOCHS if self.timelines else "0",
             self.living.settled,
         )
-        self._claimed[tenant, session] = claim.epoch, known_
-        return claim
-
-    def _session(self, claim: Claim) -> Claimed | None:
-        """Return a session, if this claim of it is the last one that was made here."""
-        epoch, session = self._claimed.get((claim.tenant, claim.session), (0, None))
-        return session if epoch == claim.epoch else None
 
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
-        session = self._session(claim)
-        if session is None:
+        if not isinstance(claim.row, Claimed):  # another process has claimed it
             raise Fenced(taken(claim))
-        return await self._appender.append(claim, session, tuple(entries))
+        return await self._appender.append(claim, claim.row, tuple(entries))
 
     async def load(self, claim: Claim) -> tuple[KeptEntry, ...]:
         return await self.pool.read_one(_load, claim)
@@ -115,15 +103,12 @@ class PostgresJournal:
     async def release(
         self, claim: Claim, *, ended: bool = False, evening: str = "", at: float = 0.0
     ) -> None:
-        session = self._session(claim)
         if (
             ended
-            or session is None
-            or not await self._appender.release(claim, session, evening, at)
+            or not isinstance(claim.row, Claimed)
+            or not await self._appender.release(claim, claim.row, evening, at)
         ):
             await self.pool.write(_release, self.holder, claim, ended, evening, at)
-        if session is not None and self._session(claim) is session:
-            del self._claimed[claim.tenant, claim.session]
 
     async def sessions(self, tenant: str | None = None) -> tuple[SessionRow, ...]:
         return await self.pool.read_one(_sessions, tenant)
@@ -138,7 +123,7 @@ def _claim(
     steal_from: int | None,
     epochs: str,
     settled: bool,
-) -> tuple[Claim, Claimed]:
+) -> Claim:
     given = made_campaign(connection, campaign)
     key = fit(tenant), fit(name)
     connection.execute(
@@ -182,15 +167,14 @@ def _claim(
         " campaign = %s where id = %s",
         (new, key_of(holder), fit(holder.where), owner, id_),
     )
-    claim = Claim(
+    return Claim(
         tenant=tenant,
         session=name,
         campaign=campaign,
         epoch=new,
         known=not ended and (lines or others),
-        row=id_,
+        row=Claimed(id_, owner, last),
     )
-    return claim, Claimed(id_, owner, last)
 
 
 def _load(connection: Connection, claim: Claim) -> tuple[KeptEntry, ...]:

@@ -157,7 +157,8 @@ class PostgresPool:
 
     def _give_back(self, slot: Slot) -> None:
         if self._closed and slot.connection is not None:
-            slot.connection.close()
+            with suppress(Exception):  # called by trio, whose run it would end
+                slot.connection.close()
         self._idle.append(slot)
         self._free.release()
 

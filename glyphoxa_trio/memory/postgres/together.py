@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from enum import Enum, auto
 from typing import Final
 
@@ -128,9 +128,10 @@ class Together:
             await self._stopped.wait()
 
     def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # of a task of trio's own it would end the run
+                connection.close()
 
     async def _next(self) -> None:
         """Make what waits now."""
