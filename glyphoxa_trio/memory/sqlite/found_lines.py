@@ -145,7 +145,7 @@ def beside(
     sight = sight_of(connection, key, viewer)
     if sight is None:
         return ()
-    near = connection.execute(
+    near: list[Any] = connection.execute(
         """select n, line.id, line.evening from session
         join entry on entry.session = session.id and n between ? and ?
         join line on line.id = entry.id
