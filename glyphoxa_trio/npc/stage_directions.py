@@ -74,61 +74,40 @@ _VERBS: Final = _words(
     flicker echo crouch clench narrow roll strum adjust tug clutch spread purse cock
     """
 )
-# and what he or she does in other languages, and how.
+# and what he or she does in other languages: by these a direction is known with a
+# capital and a full stop, and behind a pause.
 _ACTS: Final = _words(
     """
-    quietly softly gently loudly warily grimly dryly coldly wryly sternly nervously
-
     seufzt lacht lächelt grinst nickt winkt hustet zwinkert flüstert murmelt kichert
-    gähnt schnaubt knurrt brummt stöhnt weint verbeugt räuspert runzelt zögert starrt
-    schluckt schmunzelt zuckt schüttelt lächelnd seufzend lachend grinsend flüsternd
-    nickend zwinkernd hebt lehnt beugt wischt poliert schiebt
-
-    soupire rit sourit hoche tousse chuchote murmure grogne hausse ricane pleure bâille
-    salue hésite gémit grimace rigole frappe lève fronce essuie souriant soupirant riant
-
-    suspira ríe sonríe asiente tose susurra murmura gruñe bosteza guiña llora saluda
-    titubea carraspea golpea levanta encoge sonriendo suspirando riendo susurrando
-
-    sospira ride sorride annuisce tossisce sussurra mormora sogghigna sbadiglia piange
-    saluta esita grugnisce ammicca alza scuote batte sorridendo sospirando ridendo
-
-    ri sorri acena tosse sussurra resmunga boceja pisca chora cumprimenta hesita ergue
-    balança sorrindo suspirando rindo
-
-    zucht lacht glimlacht knikt hoest fluistert mompelt grijnst geeuwt zwaait knipoogt
-    bromt buigt aarzelt kijkt slaat glimlachend zuchtend
-
-    wzdycha śmieje uśmiecha kiwa kaszle szepcze mruczy chichocze ziewa macha mruga
-    płacze kłania unosi wzrusza marszczy uderza
-
-    вздыхает смеётся смеется улыбается кивает кашляет шепчет бормочет хихикает зевает
-    машет подмигивает плачет кланяется качает пожимает смотрит хмурится усмехается
-    улыбаясь вздыхая смеясь кивая шёпотом
-
-    suckar skrattar ler nickar hostar viskar muttrar gäspar vinkar blinkar sukker smiler
-    nikker hoster hvisker ler
-
-    αναστενάζει γελάει γελά χαμογελά χαμογελάει γνέφει βήχει ψιθυρίζει
+    hebt gähnt schnaubt knurrt brummt zögert frappe golpea soupire rit sourit hoche
+    tousse chuchote murmure grogne hausse ricane hésite suspira ríe sonríe asiente tose
+    susurra murmura gruñe bosteza guiña titubea sospira ride sorride annuisce tossisce
+    mormora sogghigna esita sbadiglia ri sorri acena tosse resmunga boceja pisca hesita
+    zucht glimlacht knikt hoest fluistert mompelt grijnst aarzelt kijkt wzdycha śmieje
+    uśmiecha kiwa kaszle szepcze mruczy chichocze ziewa mruga вздыхает смеётся смеется
+    улыбается кивает кашляет шепчет бормочет хмыкает зевает хмурится усмехается шёпотом
+    suckar skrattar ler nickar hostar viskar muttrar sukker smiler nikker hvisker
+    gülümser güler fısıldar αναστενάζει γελάει γελά χαμογελά χαμογελάει γνέφει ψιθυρίζει
     """
 )
 # The same in scripts without capitals, as parts of words.
 _PARTS_OF_ACTS: Final = re.compile(
-    "笑|点头|點頭|摇头|搖頭|摇了摇|叹|嘆|耸|聳|挥手|揮手|鞠躬|咳嗽|皱眉|皺眉|眨|低声|低聲|轻声|輕聲"
-    "|小声|压低|壓低|沉默|沈黙|침묵|停顿|停頓|看着|看著|看向|看了|望着|望向|盯着|转身|轉身|俯身|凑近|靠近"
-    "|环顾|環顧|拍了|拍拍|拍着|拍桌|擦|抬头|抬起|低头|举起|放下|哼|哭|哈欠|指着|指向|若有所思"
-    "|うなず|うなづ|頷|ため息|溜息|肩をすくめ|囁|ささや|手を振|お辞儀|首を|ウィンク|ウインク|咳"
-    "|眉を|にやり|にっこり|目を細|見つめ|見上げ|見回|腕を組|腕組み|黙り|指を?差|ながら$"
-    "|고개|끄덕|미소|웃으|웃는|웃음|웃고|한숨|속삭|으쓱|윙크|손짓|손을|쳐다보|바라보|기침|찡그"
-    "|숙이|숙인|눈썹|닦으|닦는|닦고|(?:하|으|이|리|키|치|지|보)며$"
-    "|يبتسم|تبتسم|مبتسم|يضحك|تضحك|ضاحك|يومئ|تومئ|يهز|تهز|يتنهد|تتنهد|متنهد|يهمس|تهمس|هامس"
-    "|ينظر|تنظر|يقترب|تقترب|ينحني|تنحني|يسعل|تسعل|يغمز|تغمز|يمسح|تمسح|يرفع|ترفع|يشير|تشير"
-    "|מחייך|מחייכ|צוחק|נאנח|מהנהן|מהנהנ|לוחש|בכתפי|מביט|מסתכל|קורץ|קורצ|משתעל|רוכן|יושב"
-    "|רוכנ|בראש[וה]|מנגב|מוזג|מצביע|لبخند|آه می|سر تکان|مسکرا|ہنس|سر ہلا|آہ بھر"
-    "|मुस्कु|हँस|हंस|सिर हिला|आह भर|फुसफुसा|खाँस|कंधे|आँख मार|झुक"
-    "|(?:ता|ती) (?:है|हुआ|हुई)$|ते (?:हैं|हुए)$"
-    "|ยิ้ม|หัวเราะ|พยักหน้า|ส่ายหน้า|ส่ายหัว|ถอนหายใจ|กระซิบ|ยักไหล่|โค้ง|โบกมือ|ขยิบตา|มองไป"
-    "|หันไป|หันมา|ยกแก้ว|วางแก้ว|กอดอก|ขมวดคิ้ว|เงียบไป|เอนตัว|ញញឹម|ပြုံး|ຍິ້ມ"
+    "笑|[点點摇搖抬低][头頭]|摇了摇|叹|嘆|耸|聳|[挥揮]手|鞠躬|咳|[皱皺]眉|眨|[低轻輕小][声聲]|[压壓]低"
+    "|沉默|沈黙|침묵|停[顿頓]|[看望盯][着著向了]|[转轉俯]身|[凑靠]近|拍[了拍着桌]|擦|举起|放下|哼|哭|哈欠"
+    "|指[着向]|うなず|うなづ|頷|ため息|溜息|肩をすくめ|囁|ささや|手を振|お辞儀|[首眉]を|ウ[ィイ]ンク|にやり"
+    "|にっこり|目を細|見つめ|見[上回]|腕を?組|黙り|ながら$|고개|끄덕|미소|웃[으는음고]|한숨|속삭|으쓱|윙크"
+    "|손[짓을]|쳐다보|바라보|기침|찡그|숙[이인]|눈썹|닦[으는고]|[하으이리키치지보]며$"
+    "|[يت](?:بتسم|ضحك|ومئ|هز|تنهد|همس|نظر|قترب|نحني|سعل|غمز|مسح|رفع|شير)|مبتسم|ضاحك|متنهد|هامس"
+    "|מחיי[ךכ]|צוחק|נאנח|מהנה[ןנ]|לוחש|בכתפי|מביט|מסתכל|קור[ץצ]|משתעל|רו[כך]|יושב|רוכנ"
+    "|בראש[וה]|מנגב|מוזג|מצביע|لبخند|آه می|سر تکان|مسکرا|ہنس|سر ہلا|आह भर|खाँस|कंधे|झुक"
+    "|मुस्कु|ह[ँं]स|सिर हिला|फुसफुसा|आँख मार|(?:ता|ती) (?:है|हुआ|हुई)$|ते (?:हैं|हुए)$"
+    "|ยิ้ม|หัวเราะ|พยักหน้า|ส่ายหน้า|ส่ายหัว|ถอนหายใจ|กระซิบ|โค้ง|โบกมือ|ขยิบตา|มองไป|หันไป|หันมา"
+    "|กอดอก|เงียบไป|เอนตัว|ញញឹម|ပြုံး|ຍິ້ມ"
+)
+# "Smiling", "lachend", "sonriendo", "улыбаясь", "uśmiechając się", "en riant".
+_PARTICIPLE: Final = re.compile(
+    r"(?!cuando|quando|während|tausend|dutzend|mando|bando)[a-zà-ÿ]{3,}(?:end|ando|endo)\b"
+    r"|[а-яё]+(?:ясь|вшись)\b|[a-ząćęłńóśźż]{3,}ąc\b|en [a-zà-ÿ]{3,}ant\b"
 )
 _THEY: Final = _words(
     """
@@ -138,8 +117,12 @@ _THEY: Final = _words(
 )
 # "Il nano" is Italian, and no "he".
 _IL: Final = re.compile(
-    r"Il (?:s[e'’] ?)?[^\W\d_]+[etda](?: (?:l[ae]s?|l['’]|une?|des|du|sa|son|ses|sur"
-    r"|vers|en|dans|à|au|\w+ment)\b|[.,]|$)"
+    r"Il (?!pleut|neig|fait)(?:s[e'’] ?)?[^\W\d_]+[etda](?: (?:l[ae]s?|l['’]|une?|des"
+    r"|du|sa|son|ses|sur|vers|en|dans|à|au|\w+ment)\b|[.,]|$)"
+)
+_STATES_IN_OTHERS: Final = re.compile(
+    "[住是叫有在]|知道|认识|(?:て|で)い?る。?$|ある。?$|산다|있다|يسكن|يعيش"
+    "|يملك|גר |रहत|อยู่|เป็น"
 )
 _HE_IN_OTHERS: Final = re.compile(
     "[他她它]|彼|그[는녀]|هو |هي |הוא |היא |वह |वो |เขา|เธอ"
@@ -165,10 +148,17 @@ _STATES: Final = _words(
     """
     is are was were be been will would can cannot could must shall should may might has
     have had do does did isn't aren't wasn't won't can't don't didn't it's he's she's
-    that's there's ist sind war waren wird werden hat haben kann muss soll will darf
-    heißt est sont était avait ont peut doit faut sera está están era estaba hay
-    han ha puede debe è sono può deve é são tem pode is was heeft kan moet zal
-    wordt jest są był była może musi ma είναι был была было были есть должен
+    that's there's ist sind war waren wird werden hat haben kann muss soll darf heißt
+    est sont était avait ont peut doit faut sera está están era estaba hay han ha puede
+    debe è sono può deve é são tem pode heeft kan moet zal wordt jest są był była może
+    musi ma είναι был была было были есть должен lives works owns sells knows wants
+    needs owes costs belongs means keeps hates loves buys pays guards grows hunts fits
+    takes wohnt lebt arbeitet gehört kostet weiß braucht besitzt verkauft kennt endet
+    spricht habite vit travaille coûte appartient sait veut vend possède vive trabaja
+    cuesta pertenece sabe quiere vende posee conoce mora custa abita lavora costa
+    appartiene vuole possiede woont leeft werkt kost weet verkoopt mieszka żyje pracuje
+    kosztuje należy живёт живет работает стоит знает хочет спит принадлежит продаёт
+    μένει ζει κοστίζει ξέρει θέλει
     """
 )
 # A phrase that begins with these is said: a greeting, an order, what is stressed.
@@ -177,21 +167,18 @@ _SPEECH_BEGINS: Final = _words(
     welcome hello hi hail greetings good well thanks thank please farewell goodbye
     goodnight cheers sorry no not never nothing nobody none no-one yes aye always come
     take bring go give send get let keep leave listen mind beware stay stop wait watch
-    find ask tell buy fear remember beware what who where when why how this that these
-    those here there if don't doesn't can't won't all every only very really now two
-    maybe perhaps three four five six ten many some
-
-    willkommen hallo guten gute danke bitte nein nicht nie niemals nichts niemand kein
-    keine immer nur sehr komm kommt seid hier das dies wer wenn
-    bienvenue bonjour bonsoir merci non pas jamais rien personne toujours
-    bienvenido bienvenidos hola buenas buenos gracias no nunca nada nadie siempre
+    find ask tell buy fear remember what who where when why how this that these those
+    here there if don't doesn't can't won't all every only very really now two maybe
+    perhaps three four five six ten many some willkommen hallo guten gute danke bitte
+    nein nicht nie niemals nichts niemand kein keine immer nur sehr komm kommt seid hier
+    das dies wer wenn bienvenue bonjour bonsoir merci non pas jamais rien personne
+    toujours bienvenido bienvenidos hola buenas buenos gracias nunca nada nadie siempre
     benvenuto benvenuti ciao buongiorno buonasera grazie mai niente nessuno sempre
     bem-vindo bem-vindos olá boa obrigado não ninguém welkom goedenavond dank nooit niet
     witaj witajcie dzień dobry nigdy nic dziękuję добро здравствуй здравствуйте привет
-    спасибо никогда не ничего нет да καλώς γεια ποτέ όχι
-    अभी कभी नहीं हाँ बहुत सच لا نعم كل أبدا أبدًا حقا حقًا لن لم לא כן אף אל באמת תמיד רק
-    정말 절대 절대로 아니 네 꼭 결코 本当 絶対 絶対に 決して はい いいえ
-    真的 绝对 绝不 从不 不 是 จริงๆ ไม่
+    спасибо никогда не ничего нет да καλώς γεια ποτέ όχι अभी कभी नहीं हाँ बहुत सच لا نعم
+    كل أبدا أبدًا حقا حقًا لن لم לא כן אף אל באמת תמיד רק 정말 절대 절대로 아니 네 꼭 결코
+    本当 絶対 絶対に 決して はい いいえ 真的 绝对 绝不 从不 不 是 จริงๆ ไม่
     """
 )
 # A name or a noun with its verb: "Bartok looks", "The old dwarf slams", "Der Wirt
@@ -487,7 +474,7 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     if _PARTS_OF_ACTS.search(phrase):
         return not _PERSONS_IN_OTHERS.match(phrase)
     if _HE_IN_OTHERS.match(phrase):
-        return not strict
+        return not strict and not _STATES_IN_OTHERS.search(phrase)
     near = phrase[:_LONG]
     found = _WORD.findall(near)[:7]
     words = _small(found)
@@ -506,7 +493,7 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
         if words[0] in _VERBS:
             # With a capital, and more words, it is an order: "Bow before the king."
             return len(words) == 1 or (found[0].islower() and not strict)
-        if _is_act(words[0]):
+        if _is_act(words[0]) or _PARTICIPLE.match(near):
             return True
     himself = _REFLEXIVE.search(near)
     if himself and himself.lastgroup:
@@ -514,6 +501,9 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     if near[:1].isupper() and not _TO_ME.isdisjoint(words):
         return False
     they = len(words) > 1 and (words[0] in _THEY or _IL.match(near) is not None)
+    if they and words[0] in ("he", "she", "it"):
+        # "He killed the king" informs.
+        they = any(x.endswith(("s", "n't", "n’t")) for x in words[1:3])
     if not (they or at_hand) and _INFORMS.match(near):
         return False
     last = (4 if strict else len(words)) if near[:1].isupper() or they else 2
@@ -528,7 +518,10 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
         return True
     if strict:
         return False
-    return they or at_hand is not None or _NARRATIVE.match(near) is not None
+    if at_hand:
+        return True
+    told = _INFORMS.match(near) is not None
+    return not told and (they or _NARRATIVE.match(near) is not None)
 
 
 def _is_act(word: str) -> bool:
