@@ -15,7 +15,7 @@ from .arguments import PERSON_NAMES, words_of
 from .choosing import FittingTool
 from .persona import Persona
 from .report import closed, cut, joined
-from .sayings import SOCIAL, WORLDLY, Wording
+from .sayings import SOCIAL, UNKNOWN, WORLDLY, Wording
 from .utterance import DULL, ParsedUtterance, stems, with_article
 
 _KNOWN: Final = "(What you know of this moment:"
@@ -27,22 +27,11 @@ _MY_NAME: Final = re.compile(
     r"|ich hei(?:ß|ss)e) (?P<who>[a-z][\w'-]+)"
     r"|^(?:\w+[,.!]* ){0,3}(?:i'm|i am|ich bin) (?P<who2>(?-i:[A-Z])[\w'-]+)(?:\W*$|,)"
 )
-_WISH: Final = re.compile(
-    r"(?i)^(?:please )?(?:give|bring|get|fetch|pour|serve|hand|sell)\b"
-    r"|\bi(?: would like|'d like| want| need)\b(?! to)"
-    r"|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b|^(?:an?|one|two|some|another) "
-)
-_STATES: Final = re.compile(
-    r"(?i)(?:i|we|he|she|they|it|the|my|our|there|you|an?|this|that)\b|\w+'"
-)
 _STATEMENT: Final = re.compile(
     r"(?i)(?:i|we|my|our|remember|(?:\w+ ){1,3}(?:is|are))\b"
 )
-_OF_ONESELF: Final = re.compile(
-    r"(?i)\b(?:do|are|can|have|did|were|will|would) you\b|\byour\b"
-)
-_NOTE: Final = re.compile(
-    r"(?i)(?:please )?(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down|:)"
+_OWN_WORDS: Final = re.compile(
+    r"\byou (?:just )?(?:said?|say|tell|told)|yourself|\b(?:say|repeat) (?:that|it)\b"
 )
 _ORDER: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: this| that)?:? ")
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
@@ -105,33 +94,20 @@ class CharacterTalk:
         return self.answer("missing", missing=names)
 
     def _anything(self, said: ParsedUtterance, topic: str) -> str:
-        text, words = said.text.strip(), re.findall(r"[a-z']+", said.plain)
-        if said.is_question:
-            if "why" in words:
-                return self.answer("why")
-            if re.search(r"\bhow (?:many|much|far|long|old)\b", said.plain):
-                return self.answer("number")
-            if _OF_ONESELF.search(said.plain):
-                return self.answer("self")
-            asks = re.match(r"(?:and |so |but )?(?:wh|how)", said.plain)
-            return self.answer("question" if asks else "whether")
-        if said.is_nonsense:
-            return self.answer("number" if re.search(r"\d", text) else "nonsense")
-        if topic and _WISH.search(text):
-            return self.answer("wish", topic=cut(with_article(topic, text)))
-        if _STATES.match(text):
-            return self.answer("heard")
-        if _NOTE.match(text):
-            return self.answer("noted")
-        return self.answer("order" if topic and words[0] not in DULL else "heard")
+        if said.is_nonsense and not said.is_question:
+            return self.answer("number" if said.numbers else "nonsense")
+        for kind, pattern in UNKNOWN.items():
+            if pattern.search(said.plain) and (topic or kind != "wish"):
+                about = cut(with_article(topic, said.text))
+                return self.answer(kind, topic=about)
+        return self.answer("heard")
 
     def just_now(self, said: ParsedUtterance) -> str:
         """Return what was said last, or first, in this conversation."""
         lines = [x for x in self.before if x.content and x.content[0] != "("]
         mine = [x.content for x in lines if x.role == "user"]
         own = [x.content for x in lines if x.role == "assistant"]
-        of_npc = r"\byou (?:just )?(?:said?|say|tell|told)|yourself|\b(?:that|it) again"
-        if re.search(of_npc, said.plain):
+        if _OWN_WORDS.search(said.plain):
             return own[-1] if own else self.answer("forgotten")
         if re.search(r"\bask", said.plain):
             mine = [x for x in mine if ParsedUtterance(x).is_question] or mine

@@ -10,7 +10,7 @@ search for what is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -154,6 +154,7 @@ _NEGATES: Final = re.compile(
     r"(?i)\b(?:do not|don[']?t|never|must not|mustn't|should not|shouldn't|won't"
     r"|rather not|no need to|stop roll\w*)\b(?! (?:you|forget|mind|know|care)\b)"
 )
+_GOES_ON: Final = re.compile(r"(?i)(?:my|me|us|him|her|our)\b")
 # Where one request may end and another one begin.
 _CUT: Final = re.compile(
     r"(?i)\band\b|\bthen\b|[;!?]+|\.\s|,\s(?=(?:what|how|where|who|why|when)\b)"
@@ -186,7 +187,6 @@ class _ToolWords:
     server: frozenset[str]
     described: frozenset[str]
     parameters: frozenset[str]
-    opening: str
 
     @classmethod
     def of(cls, spec: ToolSpec) -> _ToolWords:
@@ -195,16 +195,10 @@ class _ToolWords:
         parts = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
         named = [stem(x) for x in WORD.findall(parts) if x not in EMPTY]
         verbs = [x for of in (_CHANGING, _COMMON, named) for x in named if x in of]
-        first = spec.description.split()[:20]
-        return cls(
-            spec,
-            frozenset(named),
-            verbs[0] if verbs else "",
-            stems(server.replace("_", " ")) - {"mcp"} - frozenset(named),
-            stems(" ".join(first)),
-            names_in(spec.parameters),
-            " ".join(first[:3]).lower(),
-        )
+        own = stems(server.replace("_", " ")) - {"mcp"} - {*named}
+        described = stems(" ".join(spec.description.split()[:20]))
+        names = names_in(spec.parameters)
+        return cls(spec, frozenset(named), next(iter(verbs), ""), own, described, names)
 
     @property
     def weighed(self) -> Words:
@@ -220,9 +214,10 @@ class _ToolWords:
     def computes(self) -> bool:
         """True for a tool that is called with two numbers or more, and no text."""
         schemas = properties_of(self.spec.parameters)
-        needed = [schemas.get(x, {}) for x in required_of(self.spec.parameters)]
-        kinds = {str(x.get("type")) for x in needed}
-        return len(needed) > 1 and kinds <= {"integer", "number"}
+        kinds = [
+            schemas.get(x, {}).get("type") for x in required_of(self.spec.parameters)
+        ]
+        return len(kinds) > 1 and all(x in ("integer", "number") for x in kinds)
 
     @property
     def knows(self) -> str:
@@ -234,24 +229,21 @@ class _ToolWords:
             if schema.get("type", "string") == "string"
             for word in words_of(name)
         }
-        if self.changes:
-            return ""
-        if texts & QUESTION_NAMES and words & _ORACLES:
+        if texts & QUESTION_NAMES and words & _ORACLES and not self.changes:
             return "oracle"
-        if not texts & {"name", *QUERY_NAMES} or not words & _SEARCHES:
+        searches = texts & {"name", *QUERY_NAMES} and words & _SEARCHES
+        if not searches or self.changes:
             return ""
-        if self.name & _RULES:
-            return "rules"
-        return "memory" if words & _MEMORIES else "search"
+        of_memory = "memory" if words & _MEMORIES else "search"
+        return "rules" if self.name & _RULES else of_memory
 
 
 def candidates(
     said: ParsedUtterance, tools: Sequence[ToolSpec], known: KnownThings
 ) -> list[FittingTool]:
     """Return the tools that fit, best first; none for what the player forbids."""
-    if FORBIDS.match(said.text) or (
-        _NEGATES.search(said.text) and not said.is_question
-    ):
+    negated = _NEGATES.search(said.text) and not said.is_question
+    if FORBIDS.match(said.text) or negated:
         return []
     words = [_ToolWords.of(tool) for tool in tools]
     spoken, verbs = _spoken(said, known)
@@ -265,11 +257,9 @@ def candidates(
         own |= {word for word in spoken if _through(word) & tool.name}
         own |= {x for said_as, used in _VERBS if tool.verb in used for x in said_as}
         read = arguments_for(tool.spec.parameters, said, own, known)
-        evident = 2.0 * read.evident
-        if evidence := _evidence(tool, said, spoken | meant, verbs, evident):
-            score = evidence + rank / top
-            name = tool.spec.name
-            fitting.append(FittingTool(score, name, read.arguments, read.missing))
+        if fit := _fit(tool, said, meant, verbs, 2.0 * read.evident):
+            one = (fit + rank / top, tool.spec.name, read.arguments, read.missing)
+            fitting.append(FittingTool(*one))
     # A tool that lacks an argument is only asked about if no other one fits.
     fitting.sort(key=lambda one: (bool(one.missing), -one.score, one.name))
     return fitting
@@ -278,9 +268,8 @@ def candidates(
 def findable(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> bool:
     """Return True if one of these tools, of which little is known, may be meant."""
     spoken, verbs = _spoken(said, KnownThings())
-    spoken |= frozenset(x for word in spoken for x in _through(word))
-    words = map(_ToolWords.of, tools)
-    return any(_evidence(tool, said, spoken, verbs, 0.0) for tool in words)
+    meant = frozenset(x for word in spoken for x in _through(word))
+    return any(_fit(_ToolWords.of(x), said, meant, verbs, 0.0) for x in tools)
 
 
 def _spoken(
@@ -290,12 +279,8 @@ def _spoken(
     phrases = " ".join(word for one, word in _PHRASES if one.search(said.text))
     text = QUOTED.sub(" ", said.words) if len(said.words) > 40 else said.words
     spoken = stems(f"{text} {phrases} {known.kinds_in(said.text)}")
-    return spoken, frozenset(x for word in spoken for x in _verbs_for(word))
-
-
-def _verbs_for(word: str) -> frozenset[str]:
-    used = (used for said, used in _VERBS if word in said)
-    return frozenset().union(*used, {word} & _COMMON)
+    used = [used for said_as, used in _VERBS if said_as & spoken]
+    return spoken, frozenset().union(*used, spoken & _COMMON)
 
 
 def _through(word: str) -> frozenset[str]:
@@ -303,7 +288,7 @@ def _through(word: str) -> frozenset[str]:
     return frozenset({word}).union(*(used for said, used in _MEANT if word in said))
 
 
-def _evidence(
+def _fit(
     tool: _ToolWords,
     said: ParsedUtterance,
     spoken: frozenset[str],
@@ -311,41 +296,36 @@ def _evidence(
     evident: float,
 ) -> float:
     """Return how surely a tool is meant; 0 if it must not be called."""
-    asks = said.is_question
+    asks, verb = said.is_question, tool.verb in verbs
     if tool.computes and len(said.numbers) > 1 and spoken & tool.name:
         return 4.0
-    rolls = "roll" in tool.name or "roll" in tool.opening
-    if rolls and not said.asks_in_words and (said.dice or (said.rolls and not asks)):
-        takes_dice = tool.parameters & _TAKES_DICE or not said.counts
-        named = len(spoken & tool.name)  # "an action roll" is one of several
-        best = 4.0 if said.dice and takes_dice else 3.0 + min(evident, 0.9)
-        return best + 0.75 * named
-    if rolls and tool.parameters & _TAKES_DICE:
-        return 0.0
-    verb = tool.verb in verbs
-    if tool.changes and (asks or not verb):
-        return 0.0
-    changing = verbs & _CHANGING - _READING
-    # To read is no answer to who wants something changed.
-    reads = tool.verb in _READING - verbs and not tool.changes
-    if reads and not evident and not asks and changing and _first_verb(said):
-        return 0.0
+    takes_dice = bool(tool.parameters & _TAKES_DICE)
+    if "roll" in tool.name or tool.spec.description.lower().startswith("roll"):
+        if not said.asks_in_words and (said.dice or (said.rolls and not asks)):
+            of_dice = said.dice and (takes_dice or not said.counts)
+            best = 4.0 if of_dice else 3.0 + min(evident, 0.9)
+            # "An action roll" is one of several.
+            return best + 0.75 * len(spoken & tool.name)
+        if takes_dice:
+            return 0.0
     nouns = tool.name - _COMMON
     hits = spoken & (nouns or tool.name)
-    text = said.text
-    score = 2.0 * len(hits)
-    if tool.server & spoken:
-        addressed = any(
-            re.search(rf"(?i)\b(?:ask|consult|use|with|from) (?:the |your )?{x}", text)
-            for x in tool.server & spoken
-        )
-        score += 3.0 if addressed and tool.knows == "oracle" else 1.0
     of_meaning = {x for word in spoken for x in meant_by(word)} & nouns
     of_description = len(spoken & (tool.described - _COMMON | tool.parameters))
-    own_verb = tool.verb in spoken - _PLAIN
-    if not (score or evident or of_meaning or own_verb) and of_description < 2:
+    named = hits or evident or of_meaning or tool.verb in spoken - _PLAIN
+    if tool.changes and (asks or not verb or not named):
         return 0.0
-    if tool.changes and not (hits or evident or of_meaning or own_verb):
+    # To read is no answer to who wants something changed, or only states something.
+    reads = tool.verb in _READING - verbs and not tool.changes and not evident
+    ordered = verb or said.is_polite or said.asks_in_words
+    if (reads and not asks and verbs & _CHANGING - _READING) or (
+        STATES.match(said.text.strip()) and not ordered
+    ):
+        return 0.0
+    score = 2.0 * len(hits)
+    if tool.server & spoken:
+        score += 3.0 if tool.knows == "oracle" and verbs & _READING else 1.0
+    if not (score or named or of_description > 1):
         return 0.0
     if not (score or of_meaning or verb or asks or of_description):
         return 0.0
@@ -356,32 +336,26 @@ def _evidence(
     plain = not (tool.changes or evident or whole or verb or len(hits) > 1)
     if asks and plain and (not hits or tool.knows):
         return 0.0
-    ordered = said.is_polite or said.asks_in_words or verb
-    if STATES.match(text.strip()) and not ordered:
-        return 0.0
     return score + evident + 1.5 * verb + min(1.5, 0.5 * of_description) + 0.5 * whole
-
-
-def _first_verb(said: ParsedUtterance) -> bool:
-    """Return True if it begins as an order does, with a verb."""
-    begun = [stem(x) for x in re.findall(r"[a-z]+", said.text.lower())[:6]]
-    return any(_verbs_for(x) & _CHANGING for x in begun)
 
 
 def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingTool]:
     """Return the tools that may know what a question is about, at most three."""
-    text, asked = said.plain, said.asked
-    if not asked and said.is_question and _CAN.match(text):  # a question of the rules
-        asked = said.rest(_OF_USE)
-        said = ParsedUtterance(f"what does {asked} mean?", said.speaker)
-    if not asked and said.is_phrase:
-        asked = said.text.strip(" .!?")
-        said = ParsedUtterance(f"what is {asked}?", said.speaker)
-    if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
-        return []
-    if FORBIDS.match(said.text) or not re.search("[a-z]{3}", asked or "any"):
+    text, asked, whole = said.plain, said.asked, said
+    if FORBIDS.match(said.text):
         return []
     fate = _OF_FATE.search(text) or (said.is_question and _YES_OR_NO.match(text))
+    can = said.is_question and _CAN.match(text)  # a question of the rules
+    of_rules = can or _OF_RULES.search(text)
+    if not asked and (said.is_phrase or (said.is_question and (not fate or can))):
+        of_npc = re.search(r"\byour?\b", text) and not can
+        asked = "" if of_npc else said.rest(_OF_USE)
+        what = f"what is {asked}?" if asked else said.text
+        said = ParsedUtterance(what, said.speaker)
+    if asked and re.search(rf"\byour {re.escape(asked)}", text, re.IGNORECASE):
+        return []
+    if not re.search("[a-z]{3}", asked or "any"):
+        return []
     if not asked and not fate:
         return []
     found: dict[str, list[FittingTool]] = {}
@@ -389,12 +363,12 @@ def knowing(said: ParsedUtterance, tools: Sequence[ToolSpec]) -> list[FittingToo
         tool = _ToolWords.of(spec)
         if not (kind := tool.knows) or (not asked and kind != "oracle"):
             continue
-        read = arguments_for(spec.parameters, said, tool.name)
+        about = whole if kind == "oracle" else said
+        read = arguments_for(spec.parameters, about, tool.name)
         if read.arguments and not read.missing:
             one = FittingTool(0.0, spec.name, read.arguments)
             found.setdefault(kind, []).append(one)
     found["memory"] = sorted(found.get("memory", []), key=_entities_first)[:2]
-    of_rules = _OF_RULES.search(text)
     for kind, meant in (
         ("oracle", fate and not of_rules),
         ("memory", _OF_MEMORY.search(text)),
@@ -411,32 +385,21 @@ def _entities_first(one: FittingTool) -> tuple[bool, bool]:
     return "entit" not in name, "fact" not in name
 
 
-def clauses(text: str, is_request: Any) -> list[str]:
+def clauses(text: str, is_request: Callable[[str], bool]) -> list[str]:
     """Cut ``text`` between requests; a part that requests nothing is kept attached."""
-    quotes: list[str] = []
-
-    def hide(found: re.Match[str]) -> str:
-        quotes.append(found[0])
-        return f"\0{len(quotes) - 1}\0"
-
-    def show(part: str) -> str:
-        return re.sub("\0(\\d+)\0", lambda found: quotes[int(found[1])], part)
-
-    hidden = QUOTED.sub(hide, text)
-    parts: list[str] = []
-    rest, joint = 0, ""
+    hidden = QUOTED.sub(lambda found: "\0" * len(found[0]), text)
+    parts: list[tuple[int, int]] = []
+    start, joint = 0, ""
     for cut in [*_CUT.finditer(hidden), None]:
-        end = hidden[cut.start() : cut.end()].strip() if cut else ""
-        mark = end if end in ("?", "!") else ""
-        part = show(hidden[rest : cut.start() if cut else None]).strip() + mark
+        end = cut.start() + (cut[0][0] in "?!") if cut else len(text)
         # "Ales for me and my friend" are one wish.
-        goes_on = joint == "and" and re.match(r"(?i)(?:my|me|us|him|her|our)\b", part)
-        if not parts or (not goes_on and is_request(part)):
-            parts.append(part)
-        elif part.strip(" .!?,"):
-            parts[-1] += f" {joint} {part}" if joint in ("and", "then") else f" {part}"
-        rest, joint = cut.end() if cut else rest, end
+        goes_on = joint == "and" and _GOES_ON.match(text[start:end].strip())
+        if not parts or (not goes_on and is_request(text[start:end].strip())):
+            parts.append((start, end))
+        else:
+            parts[-1] = (parts[-1][0], end)
+        start, joint = (cut.end(), cut[0].lower()) if cut else (end, "")
     # "Well, what is it?": a few words before a request are only its beginning.
-    if len(parts) > 1 and len(parts[0].split()) < 4 and not is_request(parts[0]):
-        del parts[0]
-    return parts
+    found = [text[start:end].strip() for start, end in parts]
+    short = len(found) > 1 and len(found[0].split()) < 4 and not is_request(found[0])
+    return found[1:] if short else found

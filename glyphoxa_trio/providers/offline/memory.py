@@ -46,7 +46,8 @@ _OF_RECALLING: Final = re.compile(
 _JUST_NOW: Final = re.compile(
     r"(?i)\b(?:what|which)\b.{0,30}\b(?:i|you|we)\b.{0,12}\b(?:just|first|before|last"
     r"|earlier|a (?:moment|minute) ago|at the (?:start|beginning))\b"
-    r"|\bmy (?:last|first|previous) (?:\w+)\W*$|^(?:can you )?say (?:that|it) again\W*$"
+    r"|\bmy (?:last|first|previous) (?:\w+)\W*$"
+    r"|^(?:(?:can|could) you )?(?:please )?(?:say|repeat) (?:that|it)\b.{0,13}$"
     r"|^(?:what|repeat what) (?:did|have|was it) ?(?:i|you) (?:say|said|ask|asked)\W*$"
     r"|\brepeat (?:what (?:i|you) said|yourself)\W*$"
 )

@@ -22,7 +22,7 @@ from .utterance import DULL, WORD
 _SOCIAL: Final = r"""
 break: \b(?:ignore|forget|disregard)\b.{0,30}\b(?:instruction|prompt|rule)|your prompt
   system prompt|\b(?:leave|out of|break) (?:your )?character|\bact as\b|\byou are now\b
-  \byou (?:\w+ ){0,3}(?:ai|robot|bot|human|real|machine|npc|program|gpt)\b
+  \bin character\b|\byou (?:\w+ ){0,3}(?:ai|\w*bot|human|real|machine|npc|program|gpt)\b
   \bpretend (?:to be|you)\b|language model|\bchatgpt\b|\bturing\b
   = I am who I am{you}. {trait} / {name} I am, and {name} I stay. Ask me of this world.
   / I am what you see{you}, no more and no less.
@@ -65,7 +65,7 @@ goodbye: ^(?:\w+,? ){0,2}i (?:\w+ ){1,3}(?:go|going|leav\w+|be off)(?: now)?\W*$
 greeting: ^(?:oh,? )?(?:hi+|hello+|hey+|hiya|ho|oi|yo|ahoy)\b(?:.{0,9}\?|[^?]{0,40})$
   ^(?:hail|greetings|salutations|well met|howdy)\b[^?]{0,40}$
   ^(?:good )?(?:morning|morrow|day|evening|afternoon|eve)\b[^?]{0,40}$
-  ^(?:is |are )?(?:you|any(?:one|body)|some\w+) (?:here|there|home|awake)\b
+  ^(?:is |are )?you (?:here|there|home|awake)|\bany(?:one|body) (?:here|there|home)\b
   = Well met{you}. {greeting} / Hello{you}. I am {name}; what can I do for you?
   / Good to see you{you}. {trait} / Greetings{you}. / A good day to you{you}.
 insult: \byour?\b.{0,30}\b(?:idiot|stupid|fool|ugly|moron|dumb|old (?:man|hag)|fat)\b
@@ -84,6 +84,7 @@ praise: \byou (?:are|look) (?:\w+ ){0,2}(?:great|nice|kind|best|good|wise)\b[^?]
 yes: ^(?:yes|yeah|yep|aye|sure|of course|indeed|ok(?:ay)?|fine|agreed)\b[^?]{0,20}$
   ^(?:i am )?(?:so |very |really )?sorry\b|\bi apologi[sz]e\b|^my apologies
   = Good. Then go on{you}. / So be it. / No harm done. What shall it be?
+heard: ^(?:hm+|uh+|um+|oh|ah|well|really|interesting|maybe|perhaps|i see)\W*$
 unclear: \bi do not (?:understand|get it|follow)\b|\bwhat do you mean\b
   ^(?:what|huh|pardon|sorry|hm+)\?+$
   ^(?:(?:and|or) )?(?:the |that )?other (?:one|two)s?\W*$
@@ -117,14 +118,14 @@ trade: \bwhat (?:can|have) you (?:got|have)\b|\bwhat do you (?:sell|have|offer|s
   \bgot (?:any|some)\b|\b(?:to|can i|some|any) (?:drink|eat|buy|sell)\b|\bmenu\b
   \bon tap\b
   \bdo you (?:sell|have|buy|serve)\b|\b(?:wares|goods)\b|\bfor sale\b
-  ^(?:you )?got \w+\?
+  ^(?:you )?got \w+\?|\ba (?:room|bed)\b|\b(?:sleep|stay) (?:here|tonight)\b
   = What I have is what you see{you}. / That can be found here{you}, I should think.
   / We shall see what there is{you}. {trait}
 where: \bwhere (?:are (?:we|you)|am i|is this)\b(?! going)|\babout this place\b
   \bwhat (?:\w+ )?(?:place|town|city|inn|land) is this\b|\bwhat is this place\b
   \bwhere do you (?:live|work|come)\b
   = {scene} / You are with {name}. {trait} / Where you find me{you}. {trait}
-weather: \bweather\b|\b(?:rain|snow)(?:s|ing)?\b|\bis it (?:cold|warm|hot)\b
+weather: \bweather\b|\bis it (?:going to )?(?:cold|warm|hot|rain|snow)
   = {scene} / I have not looked outside for a while{you}.
 time: \bwhat (?:time|hour|day|date|year)\b|\bhow late\b|\bthe time\b|\bwhat is today
   = Late enough for good talk{you}. The rest I do not count.
@@ -136,7 +137,8 @@ news: \bnews\b|\brumou?rs?\b|\bgossip\b|\bwhat is (?:new|happening|going on)
 hit: \b(?:is|was|did|does|do) .{0,12}\b(?:hit|miss|succeed|success|fail|enough|good)\b
   = That depends on what you had to reach{you}. Tell me the number.
   / Only the one who set the mark can tell you.
-fight: \b(?:attack|fight|kill|stab|punch|draw my|shoot|strike|initiative|steal|rob)\b
+fight: ^(?!(?:can|do|does|how|what|when|is)\b).*\b(?:attack|fight|kill|stab|punch|shoot
+  |strike|initiative|steal|rob|draw my)\b
   = Easy{you}. Not here, and not with me. / Put that away before someone gets hurt.
 secret: \bsecrets?\b|\bhid(?:e|ing|den)\b
   = If I had secrets, I would not tell them on the first asking.
@@ -151,6 +153,34 @@ feeling: \bi (?:am|feel) (?:\w+ ){0,2}(?:sad|lonely|tired|hungry|thirsty|lost|bo
   = I hear you{you}. Rest here a while. / That passes. Stay, and talk with me.
 """
 
+# Of which nothing is known, in this order.
+_UNKNOWN: Final = r"""
+why: \bwhy\b.*\?|^why\b
+  = Why? I have often wondered myself. / Ask me what, and I may know. Why is harder.
+  / There is a reason for most things. I do not know this one.
+number: \bhow (?:many|much|far|long|old)\b
+  = I have not counted{you}. / More than you think, and fewer than they say.
+self: ^(?:do|are|can|have|did|were|will|would|what|how|where|who)\b.*\b(?:you|your)\b
+question: ^(?:wh|how).*\?|^(?:wh(?:o|at|ere|en|ich)|how)\b
+  = That I cannot tell you{you}. / A good question. I have no answer to it.
+  / I do not know. {trait} / Ask me about {scope}; that I do know.
+whether: \?|^(?:is|are|was|were|do|does|did|has|have|am|should|shall|will|could)\b
+  = Perhaps{you}. I would not swear to it. / I could not say, yes or no.
+  / Who knows? {trait}
+wish: ^(?:give|bring|get|fetch|pour|serve|hand|sell|an?|one|two|some|another)\b
+  \bi (?:would like|want|need)\b(?! to)|\b(?:can|could|may) (?:i|we) (?:have|get|buy)\b
+  = {Topic}? I shall see what I can do{you}. / {Topic}, is it? A moment{you}.
+  / {Topic}... if it is to be had, you shall have it.
+heard: ^(?:i|we|he|she|they|it|the|my|our|there|you|this|that|\w+')\b
+  = I hear you{you}. / Is that so? Go on{you}. / Hm. {trait} / Tell me more.
+  / So you say. What do you want to know? / I will think about that.
+noted: ^(?:write|note|jot|record|mark|put)\b.{0,9}\b(?:that|down)
+  = I shall keep that in mind. / I will not forget it{you}. / Noted{you}.
+order: ^[a-z]{3}
+  = That is beyond me{you}. But I can {can}. / That I cannot do{you}.
+  / Not I. {trait}
+"""
+
 # What no pattern finds.
 _OTHERS: Final = r"""
 myname: = Well met, {who}. / {who}. A good name; I am {name}.
@@ -160,7 +190,6 @@ nonsense: = I did not catch that{you}. Say it again? / Those are no words that I
 long: = That was a great deal at once{you}. What first?
 known: = {known} / As far as I know: {known} / What I know is this: {known}
 told: = You told me: {told} / I do remember. You said: {told}
-noted: = I shall keep that in mind. / I will not forget it{you}. / Noted{you}.
 unknown: = Of {topic} I know nothing{you}. / {Topic}? I have heard nothing of that.
   / I cannot tell you about {topic}. Ask me about {scope}.
   / {Topic}... no, that means nothing to me. {trait}
@@ -176,19 +205,6 @@ missing: = And the {missing}? Say it, and I shall.
   / Tell me the {missing} as well{you}, and it is done.
 which: = Which one{you}: {choices}? / There is {choices}. Name one, and I shall.
 inwhosename: = In whose name{you}? / Tell me a name first, and I shall.
-why: = Why? I have often wondered myself. / Ask me what, and I may know. Why is harder.
-  / There is a reason for most things. I do not know this one.
-number: = I have not counted{you}. / More than you think, and fewer than they say.
-whether: = Perhaps{you}. I would not swear to it. / I could not say, yes or no.
-  / Who knows? {trait}
-question: = That I cannot tell you{you}. / A good question. I have no answer to it.
-  / I do not know. {trait} / Ask me about {scope}; that I do know.
-wish: = {Topic}? I shall see what I can do{you}. / {Topic}, is it? A moment{you}.
-  / {Topic}... if it is to be had, you shall have it.
-order: = That is beyond me{you}. But I can {can}. / That I cannot do{you}.
-  / Not I. {trait}
-heard: = I hear you{you}. / Is that so? Go on{you}. / Hm. {trait} / Tell me more.
-  / So you say. What do you want to know? / I will think about that.
 wait: = Hm. / Let me think. / Well now. / One moment.
 done: = It is done. / There, done. / Done, as you asked.
 nothing: = There is nothing to be found. / Nothing, I am afraid. / I find nothing there.
@@ -249,15 +265,18 @@ def _read(table: str) -> tuple[dict[str, re.Pattern[str]], dict[str, list[str]]]
     for entry in re.split(r"\n(?=\w)", table.strip()):
         head, _, said = entry.partition("= ")
         kind, _, pattern = head.partition(":")
-        answers[kind] = [" ".join(one.split()) for one in said.split(" / ")]
-        lines = [line.strip() for line in pattern.splitlines() if line.strip()]
+        if said:  # another table may have the same answers
+            answers[kind] = [" ".join(one.split()) for one in said.split(" / ")]
+        lines = re.sub(r"\n\s*\|", "|", pattern).split("\n")
+        lines = [line.strip() for line in lines if line.strip()]
         patterns[kind] = re.compile("|".join(lines), re.IGNORECASE)
     return patterns, answers
 
 
 SOCIAL, _social = _read(_SOCIAL)
 WORLDLY, _worldly = _read(_WORLDLY)
-_ANSWERS: Final = {**_social, **_worldly, **_read(_OTHERS)[1]}
+UNKNOWN, _unknown = _read(_UNKNOWN)
+_ANSWERS: Final = {**_social, **_worldly, **_unknown, **_read(_OTHERS)[1]}
 # An answer of these kinds that tells something comes before one that does not.
 _TELLING: Final = ("whoami", "name", "who", "help", "where", "weather", "self")
 _FORMATTER: Final = string.Formatter()

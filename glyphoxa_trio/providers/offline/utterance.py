@@ -56,7 +56,9 @@ _KEPT: Final = re.compile(
 )
 _ROLLS: Final = re.compile(
     r"(?i)\b(?:roll(?:ing)?|reroll|throw (?:a|the|some|\d+) d|initiative|percentile"
-    r"|saving throws?|(?!the |this )\w+ check|w(?:ü|ue)rf\w+|wirf)\b"
+    r"|(?:wis|str|dex|con|int|cha|wisdom|strength|dexterity|constitution|intelligence"
+    r"|charisma|death) save|with (?:dis)?advantage|saving throws?|w(?:ü|ue)rf\w+|wirf"
+    r"|(?!the |this )\w+ check)\b"
     r"|^(?:i|we) (?:attack|strike|stab|shoot|punch|kick|hit)\b"
 )
 _FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
@@ -144,7 +146,7 @@ _ASKING_WORDS: Final = (
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # What is ordered in a few words; other words only name something.
-_DEEDS: Final = frozenset(
+DEEDS: Final = frozenset(
     WORD.findall(
         "play sing dance draw go come run drink eat sit stand wait help bring cook"
         " pour kiss fetch look listen follow teach wake open close start stop end begin"
@@ -321,7 +323,7 @@ class ParsedUtterance:
         """If it has no word that could be spoken."""
         words = re.findall(r"[^\W\d_]+", self.text.lower())
         return not any(
-            re.search(r"[aeiouyäöü]|[^\x00-\x7f]", x)
+            re.search(r"[aeiouy]|[^\x00-\x7f]", x)
             and not re.search(r"[b-df-hj-np-tv-xz]{5}", x)
             for x in words
         )
@@ -330,7 +332,7 @@ class ParsedUtterance:
     def is_phrase(self) -> bool:
         """If it only names something: a few words that neither ask nor order."""
         words = re.findall(r"[\w']+", self.plain)
-        if not 0 < len(words) < 4 or words[0] in _DEEDS or self.is_nonsense:
+        if not 0 < len(words) < 4 or words[0] in DEEDS or self.is_nonsense:
             return False
         return self.dice is None and not self.rolls and not DULL & {*words}
 

@@ -40,6 +40,7 @@ from .persona import persona_of
 from .report import report, sentence_of
 from .sayings import ASKS_FOR_MORE, SOCIAL, WORLDLY, Wording, language_of
 from .utterance import (
+    DEEDS,
     STRAIGHT_QUOTES,
     ParsedUtterance,
     bare,
@@ -58,7 +59,7 @@ _OPENS: Final = "Now say only the first sentence of your answer"
 _ASIDE: Final = "(What "  # the beginning of what is overheard and known
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 _REFERS: Final = re.compile(
-    r"(?i)\b(?P<before>is|are|was|do|does|did|to|of|about|from|put|add|write|charge|read|buy)"
+    r"(?i)\b(?P<before>is|are|was|do|does|did|to|of|about|from|on|onto|with|put|add|write|read|buy)"
     r" (?:it|that|this|there|they|them|he|him|she|her)\b"
     r"(?=\W*$| (?:do|mean|work|cost|from|on|onto|to|down)\b)"
 )
@@ -68,17 +69,18 @@ _AGAIN: Final = re.compile(
     r"(?:(?P<rolled>re-?roll(?: (?:it|that|this|them))?)"
     r"|(?:(?:do|try|tell|give|(?P<roll>roll|throw)) )?(?:(?:me|it|that|this|us) )*"
     r"(?:again|once more|one more(?: time)?|same again|another(?: (?:one|roll|time))?"
-    r"|encore|nochmal|noch ?einmal|repeat(?: that| it)?))(?: please)?"
+    r"|encore|nochmal|noch ?einmal|repeat))(?: please)?"
     r"(?P<more>(?:,? but)?,? (?:with|and add|plus|minus) .{1,25})?\W*"
 )
 _AND: Final = re.compile(
     r"(?i)(?:(?:and|or|but|so)\b,? )?(?:(?:what|how) about |and )(?P<topic>.{2,40}?)\W*"
 )
+_TO: Final = re.compile(r"(?i)^(?:to|in|at|for|of|on|with|from) ")
 _COMPARES: Final = re.compile(
     r"(?i)(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*"
 )
 _IN_WORDS: Final = ("trade", "sums", "story", "opinion", "forget")
-_VERBS: Final = stems("cast buy see find use have learn take try go visit pint want")
+_VERBS: Final = stems(f"cast see find use have learn try visit {' '.join(DEEDS)}")
 
 
 def respond(request: LLMRequest) -> list[LLMEvent]:
@@ -155,32 +157,13 @@ class _Answering:
 
     @cached_property
     def _clauses(self) -> list[ParsedUtterance]:
-        if FORBIDS.match(self.text):  # of all that follows, too
-            return [self._said(self.text)]
-        parts = [x for x in clauses(self.text, self._is_request) if x.strip(" ,.!?")]
-        told = ["", *parts]
-        return [
-            self._said(x, before) for before, x in zip(told, parts, strict=False)
-        ] or [self._said(self.text)]
+        whole = FORBIDS.match(self.text)  # of all that follows, too
+        parts = [self.text] if whole else clauses(self.text, self._is_request)
+        parts = [x for x in parts if x.strip(" ,.!?")] or [self.text]
+        return [self._said(x) for x in parts]
 
-    def _said(self, text: str, before: str = "") -> ParsedUtterance:
-        """Return a clause; "it" is what was spoken of before, or in the last clause."""
-        said = ParsedUtterance(text, self.character.person)
-        if not _REFERS.search(text) or said.asked or _OF_TIME.search(text):
-            return said
-        topic = ParsedUtterance(before).rest(_VERBS) if before else ""
-        for one in reversed(self.character.before):
-            if topic or one.role != "user":
-                continue
-            earlier = ParsedUtterance(one.content)
-            topic = earlier.asked or ("" if said.is_question else earlier.rest(_VERBS))
-            topic = with_article(topic, one.content)
-            if not said.is_question:
-                break
-        if not topic:
-            return said
-        resolved = _REFERS.sub(lambda x: f"{x['before']} {topic}", text, count=1)
-        return ParsedUtterance(resolved, self.character.person)
+    def _said(self, text: str) -> ParsedUtterance:
+        return ParsedUtterance(text, self.character.person)
 
     def _is_request(self, text: str) -> bool:
         said = self._said(text)
@@ -227,9 +210,10 @@ class _Answering:
         """Return whether a tool that searches may know more than the NPC itself."""
         if self._is_for_oneself(said) or self.character.language or self._lacking(said):
             return False
-        if any(WORLDLY[kind].search(said.plain) for kind in _IN_WORDS):
+        kinds = _IN_WORDS if said.asked or said.is_phrase else WORLDLY
+        if any(WORLDLY[kind].search(said.plain) for kind in kinds):
             return False
-        own = re.match(r"(?:who|where|when|whose|which)\b", said.plain)
+        own = re.match(r"(?:who|where|when|which|what (?:\w+ )?my)\b", said.plain)
         return not (own and self.character.told(said.rest(frozenset()), whole=True))
 
     def _lacking(self, said: ParsedUtterance) -> Any:
@@ -270,23 +254,14 @@ class _Answering:
 
     def _results(self, told: Sequence[Message]) -> list[str]:
         """Return what is said of the results, and of the clauses without a call."""
-        said = self._said(self.text)
-        results = report(told, said, self.character.wording)
-        # Of what is the player's own, the player's own words know most.
-        asked = {call.name for one in told for call in one.calls}
-        fitting = {x.name for x in candidates(said, self._others, self.known)}
-        own = said.asked and re.search(rf"\bmy {re.escape(said.asked)}", said.text)
-        if own and not asked & fitting and (words := self.character.told(said.asked)):
-            results = [self.character.answer("told", told=words)]
+        results = report(told, self._said(self.text), self.character.wording)
         if not results:
-            is_asked = any(
-                x.is_question or x.asked or x.is_phrase for x in self._clauses
+            asks = any(
+                x.is_question or x.asked or x.is_phrase or recalls(x.text)
+                for x in self._clauses
             )
-            forgotten = [self.character.answer("forgotten")]
-            return [
-                *self._confession(),
-                *(self._in_words() if is_asked else forgotten),
-            ]
+            said = self._in_words() if asks else [self.character.answer("forgotten")]
+            return [*self._confession(), *said]
         spoken = (self.character.social(said) for said in self._clauses)
         return [*[x for x in spoken if x][:1], *results]
 
@@ -358,10 +333,17 @@ def _going_on(text: str, lines: Sequence[str], answer: str) -> str:
             last = next((x.text for x in earlier if x.rolls or x.dice), last)
         return f"{last.rstrip('.! ')}{found['more']}" if found["more"] else last
     if found := _AND.fullmatch(text.strip()):
-        of_last, topic = ParsedUtterance(last), bare(found["topic"])
+        of_last, topic = ParsedUtterance(last), bare(_TO.sub("", found["topic"]))
         old = of_last.asked or of_last.subject
         if topic and old and old in last and not said.asks_in_words:
             return last.replace(old, topic)
+    if not said.asked and _REFERS.search(text) and not _OF_TIME.search(text):
+        for line in reversed(lines if said.is_question else lines[-1:]):
+            one = ParsedUtterance(line)
+            about = one.asked or ("" if said.is_question else one.rest(_VERBS))
+            about = re.sub("^an? ", "the ", with_article(about, line))
+            if about and (it := _REFERS.search(text)):
+                return f"{text[: it.start()]}{it['before']} {about}{text[it.end() :]}"
     return text
 
 
