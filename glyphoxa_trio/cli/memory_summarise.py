@@ -50,7 +50,7 @@ def summarise(
             async with _model_of(config) as model:
                 afterwards = Afterwards(
                     memory, model, config.memory, time.time, charge=used.append,
-                    warn=warn,
+                    warn=warn, stock=lambda: config.fallbacks,
                 )  # fmt: skip
                 for key, evening in chosen:
                     done[evening] = await afterwards.summarise(key, evening)

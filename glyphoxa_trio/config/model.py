@@ -274,3 +274,9 @@ class Config:
     sessions: SessionsConfig = attrs.field(factory=SessionsConfig, metadata=LIVE)
     memory: MemoryConfig = attrs.field(factory=MemoryConfig)
     template_defaults: Mapping[str, str] = attrs.field(factory=dict, metadata=LIVE)
+
+    @property
+    def fallbacks(self) -> frozenset[str]:
+        """The lines that NPCs say when their models do not answer."""
+        own = [line for npc in self.npcs for line in npc.fallback]
+        return frozenset(map(str.strip, (*self.turn.fallback, *own)))

@@ -10,7 +10,7 @@ evening is leased meanwhile, so that no other program pays for the same.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 import attrs
@@ -86,6 +86,8 @@ class Afterwards:
       crowded: returns True while a turn waits for a place at a model's server; then a
         request that runs is given up, and made again later.
       changed: called with a campaign to which entities or facts were added.
+      stock: returns the lines that NPCs say when their models do not: nothing is made
+        of them.
     """
 
     memory: Memory
@@ -97,6 +99,7 @@ class Afterwards:
     idle: Callable[[], Awaitable[None]] = _at_once
     crowded: Callable[[], bool] = lambda: False
     changed: Callable[[CampaignKey], None] = lambda _: None
+    stock: Callable[[], Collection[str]] = frozenset
     _reported: set[Evening] = attrs.field(factory=set, init=False)
     # Leases that could not be given back, with when to try again.
     _unreturned: dict[Evening, float | None] = attrs.field(factory=dict, init=False)
@@ -217,9 +220,11 @@ class Afterwards:
     async def _lines(
         self, campaign: CampaignKey, evening: str
     ) -> tuple[FoundLine, ...]:
-        return await self.memory.transcripts.recent(
+        lines = await self.memory.transcripts.recent(
             campaign, GAME_MASTER, evening=evening, limit=MOST_LINES
         )
+        stock = self.stock()
+        return tuple(x for x in lines if x.line.player or x.line.text not in stock)
 
     async def _audience(
         self,

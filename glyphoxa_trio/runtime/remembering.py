@@ -180,6 +180,7 @@ class RuntimeMemory:
             idle=idle,
             crowded=crowded,
             changed=self.names.changed,
+            stock=lambda: self._config().fallbacks,
         )
         nursery.start_soon(afterwards.run)
 

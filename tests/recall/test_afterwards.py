@@ -93,6 +93,8 @@ class Night:
         await self.afterwards(model).once()
         return model
 
+    stock: frozenset[str] = frozenset()
+
     def afterwards(self, model: ScriptedLLM | None) -> Afterwards:
         return Afterwards(
             memory=self.told.memory,
@@ -102,6 +104,7 @@ class Night:
             charge=self.charged.append,
             warn=self.warned.append,
             changed=self.changed.append,
+            stock=lambda: self.stock,
         )
 
     async def summary(self, npc: str | None, evening: str) -> str:
@@ -265,6 +268,20 @@ async def test_what_an_npc_repeats_or_denies_stays_the_players_claim(
     assert (told.player, told.by) == ("p1", "Aria")
     await night.told.memory.forget("guild", "p1")
     assert await night.facts() == {}
+
+
+async def test_what_an_npc_says_instead_of_an_answer_is_no_fact() -> None:
+    kettle = "What? The kettle was louder than you."
+    night = Night(stock=frozenset({kettle}))
+    evening = await night.told.evening(
+        said("Aria", "Who burnt the tower?", player="p1"),
+        said("Bartok", kettle),
+        said("Bartok", "Nobody did."),
+        said("Eve", kettle, player="p2"),  # a player may say the same
+    )
+    model = await night.after(answer("They spoke of the tower."))
+    assert await night.summary("Bartok", evening) == "They spoke of the tower."
+    assert str(model.requests[0].messages).count("kettle") == 1
 
 
 async def test_facts_of_a_larger_audience_are_not_told_twice() -> None:
