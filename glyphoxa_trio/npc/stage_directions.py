@@ -92,7 +92,7 @@ _ACTS: Final = _words(
 )
 # The same in scripts without capitals, as parts of words.
 _PARTS_OF_ACTS: Final = re.compile(
-    "笑|[点點摇搖抬低][头頭]|摇了摇|叹|嘆|耸|聳|[挥揮]手|鞠躬|咳|[皱皺]眉|眨|[低轻輕小][声聲]|[压壓]低"
+    "笑|[点點摇搖抬低]起?[头頭]|摇了摇|叹|嘆|耸|聳|[挥揮]手|鞠躬|咳|[皱皺]眉|眨|[低轻輕小][声聲]|[压壓]低"
     "|沉默|沈黙|침묵|停[顿頓]|[看望盯][着著向了]|[转轉俯]身|[凑靠]近|拍[了拍着桌]|擦|举起|放下|哼|哭|哈欠"
     "|指[着向]|うなず|うなづ|頷|ため息|溜息|肩をすくめ|囁|ささや|手を振|お辞儀|[首眉]を|ウ[ィイ]ンク|にやり"
     "|にっこり|目を細|見つめ|見[上回]|腕を?組|黙り|ながら$|고개|끄덕|미소|웃[으는음고]|한숨|속삭|으쓱|윙크"
@@ -153,12 +153,12 @@ _STATES: Final = _words(
     debe è sono può deve é são tem pode heeft kan moet zal wordt jest są był była może
     musi ma είναι был была было были есть должен lives works owns sells knows wants
     needs owes costs belongs means keeps hates loves buys pays guards grows hunts fits
-    takes wohnt lebt arbeitet gehört kostet weiß braucht besitzt verkauft kennt endet
-    spricht habite vit travaille coûte appartient sait veut vend possède vive trabaja
-    cuesta pertenece sabe quiere vende posee conoce mora custa abita lavora costa
-    appartiene vuole possiede woont leeft werkt kost weet verkoopt mieszka żyje pracuje
-    kosztuje należy живёт живет работает стоит знает хочет спит принадлежит продаёт
-    μένει ζει κοστίζει ξέρει θέλει
+    wohnt lebt arbeitet gehört kostet weiß braucht besitzt verkauft kennt endet spricht
+    habite vit travaille coûte appartient sait veut vend possède vive trabaja cuesta
+    pertenece sabe quiere vende posee conoce mora custa abita lavora costa appartiene
+    vuole possiede woont leeft werkt kost weet verkoopt mieszka żyje pracuje kosztuje
+    należy живёт живет работает стоит знает хочет спит принадлежит продаёт μένει ζει
+    κοστίζει ξέρει θέλει
     """
 )
 # A phrase that begins with these is said: a greeting, an order, what is stressed.
@@ -171,7 +171,7 @@ _SPEECH_BEGINS: Final = _words(
     here there if don't doesn't can't won't all every only very really now two maybe
     perhaps three four five six ten many some willkommen hallo guten gute danke bitte
     nein nicht nie niemals nichts niemand kein keine immer nur sehr komm kommt seid hier
-    das dies wer wenn bienvenue bonjour bonsoir merci non pas jamais rien personne
+    dies wer wenn bienvenue bonjour bonsoir merci non pas jamais rien personne
     toujours bienvenido bienvenidos hola buenas buenos gracias nunca nada nadie siempre
     benvenuto benvenuti ciao buongiorno buonasera grazie mai niente nessuno sempre
     bem-vindo bem-vindos olá boa obrigado não ninguém welkom goedenavond dank nooit niet
@@ -197,19 +197,22 @@ _NARRATIVE: Final = re.compile(
     r"|naar))|(?:(?:D[iea][ers]?|Eine?|Het)\s(?:[\w-]+\s){1,3}|[A-ZÄÖÜ][\w-]+\s)"
     r"(?!ist|hat|kann|muss|soll|wird|darf)[a-zäöüß]{3,}t(?=[.,…!]*$)"
     r"|[a-zà-ÿ]{2,}[aeêt]\s(?:su|suo|sua|sue|suoi|seu|seus|suas|sus|son|sa|ses|zijn)\s)"
+    r"|[ADEOUHTIL]\w{0,3}[ \'](?:\w+\s)?(?:doors?|winds?|candles?|torch|fire|flame|Tür"
+    r"|Wind|Kerze|Feuer|puerta|viento|fuego|porte|vent|feu|porta|vento|fuoco|fogo|deur|vuur)\s"
+    r"(?!d[aeiou]|of|van|lead|führ)[a-zà-ÿß]{3,}"
     r"|(?!L[aeo]s?\b|Un|U[mn]a|El|Il|Es[ts]|Tou|Tod|Tut|Pour|Par|De)[A-ZÀ-Ý][a-zà-ÿ]+\s"
     r"(?!tou|tod|tutt|siempre|sempre|sobre|desde|entre|hasta|para|contra|verso|senza"
     r"|come|dove|ouvre|port|abre|apre|vend)"
     r"[a-zà-ÿ]{3,}[ae]\s(?:el|las?|los|un[aoe]?|l[eo]s?|il|i|gli|os?|as?|uma?|des)\s"
     r"|(?:[^\W\d_][\w'’-]*\s){0,4}?(?:"
-    r"(?!леж|стои|жив|наход|вед|зов|счита|охраня|лечи|откры)[а-яёА-ЯЁ]{3,}[еиёаяую]т"
-    r"(?:ся)?(?!\w)|(?!υπάρχ|πρέπ|κοστ|ξέρ|έχ|μέν)[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))",
+    r"(?!леж|стои|жив|наход|вед|зов|счита|охраня|лечи|откры)[а-яёіїєґА-ЯЁ]{3,}[еиёаяуюіє]т"
+    r"(?:ь?ся)?(?!\w)|(?!υπάρχ|πρέπ|κοστ|ξέρ|έχ|μέν)[α-ωά-ώ]{3,}(?:ει|άει|εται)(?!\w))",
 )
 # What somebody moves, or has in his hands who keeps an inn; of verbs that are also
 # orders the person has to be seen.
 _AT_HAND: Final = re.compile(
     r"(?<!\w)(?:(?:h(?:is|er)|their|\w+['’]s)\s(?:\w+\s)?(?:eye|head|hand|finger|shoulder|arms"
-    r"|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|throat)"
+    r"|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|gaze|throat)"
     r"|(?!häng|lieg|steh)\w+t\s(?:\w+\s){0,4}(?:Bart|Kopf|Kinn|Stirn|Hand|Händ|Auge|Arme"
     r"|Schulter|Lippe|Haar|Krug|Glas|Gläs|Becher|Tresen|Theke|Stimm|Faust)"
     r"|(?:zijn|haar|de|een)\s(?:baard|hoofd|hand|ogen|schouder|kroes|glas|glazen|toog)"
@@ -218,7 +221,8 @@ _AT_HAND: Final = re.compile(
     r"|testa\b|queixo|mento\b|vaso|jarra|bicchier|boccal|bancon|copo|caneca|balcão"
     r"|mostrador|barbe|tête|(?:l[ae]s?|sa|ses|une)\smains?|doigt|yeux|épaule|sourcil"
     r"|verres?\b|chope|comptoir|menton|hacia (?:adel|atr)|en (?:avant|arri)|in avanti"
-    r"|para a frente|brod[ęzay]|głow|rę[kc]|dłon|palc|oczy|ramion|brwi|kuf[e]?l|kubk"
+    r"|mirada|vista\b|sguardo|regard\b|olhar|wzrok|взгляд|para a frente|brod[ęzay]"
+    r"|głow|rę[kc]|dłon|palc|oczy|ramion|brwi|kuf[e]?l|kubk"
     r"|sakal|başını|el(?:ler)?ini|göz(?:ünü|lerini)|omu?z|kaşlar|barda[kğ]|huvud|hoved"
     r"|sk[äæ]gg|skjegg|parta|päätä|silmi|hlavou|bradě|szakáll|fejét|ochii|râu|janggut"
     r"|kepala|бород|голов|рук[иуаой]|глаз|плеч|бров|кружк|стакан|стойк|кулак"
@@ -245,6 +249,12 @@ _REMARK: Final = re.compile(
     r"|formerly|once|also|but|for the|oder|falls|wenn|weil|bis|etwa|aber|por|pero|ou"
     r"|mais|car|o|ma|per|als|of|want|lub|ale|если|или|но|потому|кроме)\b|s['’]il|如果|因为|大约|除非"
     r"|もし|たぶん|例えば|만약|아마|إذا|ربما|אם|अगर|शायद|ถ้า"
+)
+_ONE_WORD: Final = re.compile(r"(?P<hangul>[가-힣]+(?<![다며고서음기]))|[^\W\d_]+")
+# With these begins what somebody or something does, in a stage direction of sentences.
+_ARTICLES: Final = _words(
+    "the a an der die das ein eine el la los las un una le les une il lo gli o os as um"
+    " de het een his her their su sa son ses suo sua seine ihre zijn haar"
 )
 _TO_ME: Final = _SPEAKERS - {"i", "my"} | _words("me my mich mir mein moi mon mio мне")
 _TO_YOU: Final = frozenset(("te", "ti", "dir", "dich", "cię", "тебе", "тебя"))
@@ -327,15 +337,28 @@ def stage_directions(
     for mark, (at, words) in opened.items():
         if mark not in _BOLD and (mark == inside or not _before(text, behind, at)):
             phrase = _phrase(text[words:])
-            if _tells_an_act(phrase, strict=mark in _CLOSING):
+            if _tells_an_act(phrase, strict=mark in _CLOSING) or (
+                mark == inside and _goes_on(phrase)
+            ):
                 said = _speech_in(text, words)
                 found[at] = said or len(text)
                 return found, "" if said else mark
+            if mark == inside:
+                inside = ""  # it was forgotten
     return found, inside
 
 
 def _phrase(text: str) -> str:
     return text.strip(_AROUND)
+
+
+def _goes_on(phrase: str) -> bool:
+    """Return True if a sentence that is no speech is a stage direction behind one."""
+    words = _small(_WORD.findall(phrase[:_LONG]))
+    told = _STATES.intersection(words) or _INFORMS.match(phrase[:_LONG])
+    if told or _is_said(phrase):
+        return False
+    return not (_ARTICLES.isdisjoint(words[:1]) and _THEY.isdisjoint(words))
 
 
 def _speech_in(text: str, begin: int) -> int:
@@ -348,7 +371,7 @@ def _speech_in(text: str, begin: int) -> int:
         return 0
     words = list(_WORD.finditer(near))
     small = _small([x[0] for x in words])
-    acts = True  # so far
+    acts = near[:1].islower() or _is_act(small[0])  # so far
     for word, bare in list(zip(words, small, strict=True))[1:]:
         quoted = near[word.start() - 1] in _QUOTES
         begins = bare in _SPEECH_BEGINS or (acts and bare in _STATES)
@@ -415,6 +438,9 @@ def _is_direction(
         return False
     if bracket and not after:
         return _AT_HAND.search(phrase[:_LONG]) is not None
+    alone = _ONE_WORD.fullmatch(phrase)
+    if alone and not bracket and (after[:1].islower() or alone["hangul"]):
+        return False  # of a writer without capitals: "*everyone* knows"
     if phrase[0].islower():
         if bracket and (
             mark == "}"  # "{name}"
