@@ -20,6 +20,7 @@ import outcome
 import trio
 
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
+from glyphoxa_trio.units import many
 
 from .lingering import LingeringTasks, ThreadToken
 
@@ -206,7 +207,10 @@ class SharedTasks:
         """
         lingering = self.lingering(key)
         if lingering >= self.lingering_limit:
-            raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
+            raise TooManyFlights(
+                f"{key}:"
+                f" {many(lingering, 'earlier call does', 'earlier calls do')} not stop"
+            )
         shared: SharedTask[R] = SharedTask(key, trio.current_time(), self._lingering)
         leave = None
         if begin is not None and not self._closed:

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.units import many
 
 from .told import tell
 
@@ -62,7 +63,7 @@ class Subscription(Generic[E]):
         await trio.lowlevel.checkpoint()
         while not self._events:
             if self._cut_off:
-                raise Lagged(f"{self.missed} events missed")
+                raise Lagged(f"{many(self.missed, 'event')} missed")
             if self._closed:
                 raise StopAsyncIteration
             await self._arrived.park()

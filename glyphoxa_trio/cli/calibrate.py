@@ -19,12 +19,13 @@ from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import CatalogueEntry, Probed
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.units import many
 
 from .common import WAIT, Model, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
 from .measuring import announce, keys_of, unnamed
-from .render import many, on_screen
+from .render import on_screen
 from .tools import show_absences, show_advice, show_tools
 
 _ENDING: Final = 2.0  # seconds for a server that was lost to have ended

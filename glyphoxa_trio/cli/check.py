@@ -22,11 +22,12 @@ from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.grants import needs
 from glyphoxa_trio.runtime.model_check import ModelReport, check_models
 from glyphoxa_trio.tools.usability import Usability
+from glyphoxa_trio.units import many
 
 from .common import WAIT, Model, memory_of, run, without_calibration
 from .console import say, say_json, wide_console
 from .grids import FAILED, HELD
-from .render import many, reach_in_words
+from .render import reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
 
@@ -212,7 +213,9 @@ def _played(report: ModelReport) -> str:
     if report.answer is not None:
         details.append(f"round after its result {report.answer * 1000:.0f} ms")
     if report.input_tokens is not None:
-        details.append(f"{report.input_tokens} tokens in, {report.output_tokens} out")
+        details.append(
+            f"{many(report.input_tokens, 'token')} in, {report.output_tokens} out"
+        )
     call = f"called the tool {report.tool}" if report.called else "called no tool"
     if not report.shows_tools:
         call = "is shown no tools"

@@ -23,12 +23,12 @@ from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.runtime.forgotten_elsewhere import EVERY
 from glyphoxa_trio.runtime.kept_table import id_by_name
 from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.units import many, singular
 
 from .choosing import somebody_is_there
 from .common import keep_existing
 from .console import say, say_json, wide_console
 from .memory_store import campaigns_of, one_campaign, with_memory
-from .render import many
 from .terminal import InputLines
 
 
@@ -49,7 +49,8 @@ def export(
         await write_json(found.as_json(), output)
         if output is not None:
             told = (
-                f"{many(len(found.lines), 'line')}, {len(found.entities)} entities,"
+                f"{many(len(found.lines), 'line')},"
+                f" {many(len(found.entities), 'entity')},"
                 f" {many(len(found.facts), 'fact')}"
             )
             say(wide_console(), f"exported the campaign {key} to {output}: {told}")
@@ -177,7 +178,9 @@ def forget(
                 said += f"; did you mean {known}?"
             say(console, said)
         else:
-            counts = ", ".join(f"{n} {word}" for word, n in gone.items() if n)
+            counts = ", ".join(
+                many(n, singular(word), word) for word, n in gone.items() if n
+            )
             say(console, f"removed for good: {counts}")
         for session, holder in held:
             say(

@@ -33,6 +33,7 @@ from glyphoxa_trio.memory.importing.putting import put
 from glyphoxa_trio.memory.knowledge import Fact
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import StorageError
+from glyphoxa_trio.units import many, singular
 
 from .console import say, say_json, wide_console
 from .grids import HELD, Column, Grid
@@ -224,7 +225,7 @@ def _counted(counts: Mapping[str, int]) -> Iterator[str]:
         more = {key: n for key, n in counts.items() if key.startswith(f"{name}_")}
         told = ", ".join(f"{n} {key.partition('_')[2]}" for key, n in more.items())
         words = " ".join(reversed(name.split("_")))
-        yield f"{number} {words}{f' ({told})' if told else ''}"
+        yield f"{many(number, singular(words), words)}{f' ({told})' if told else ''}"
 
 
 def _show(columns: tuple[Column, ...], rows: Sequence[list[str]]) -> None:

@@ -23,13 +23,13 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.history import Measured, ToolPlace, recalled
 from glyphoxa_trio.tools.naming import exposed_name, matches, nearest
 from glyphoxa_trio.tools.window import LatencyWindow
-from glyphoxa_trio.units import milliseconds
+from glyphoxa_trio.units import many, milliseconds
 
 from .common import Model, run
 from .console import say, say_json, wide_console
 from .grids import HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import many, milliseconds_in_words, time_or_dash
+from .render import milliseconds_in_words, time_or_dash
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import badge
 from glyphoxa_trio.tools.usability import Usability, Use
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, many
 
 _LONGEST: Final = 160  # characters of a foreign text in one quiet line
 
@@ -61,11 +61,6 @@ def _call(outcome: Outcome) -> str:
             what = f"{status.replace('_', ' ')} after {in_ms(outcome.elapsed)}"
     unknown = ", effect unknown" if outcome.effect is Effect.UNKNOWN else ""
     return f"{name} {what}{unknown}"
-
-
-def many(count: int, what: str) -> str:
-    """Return a number of things in words: ``1 tool``, ``2 tools``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def cut(text: str) -> str:
@@ -253,7 +248,7 @@ def _used(event: UsageReported) -> str:
     """Tokens, and what of them was audio; seconds where those are paid."""
     if event.audio_time:
         return f"{event.audio_time:.3g} s of audio"
-    tokens = f"{event.input_tokens} tokens in, {event.output_tokens} out"
+    tokens = f"{many(event.input_tokens, 'token')} in, {event.output_tokens} out"
     heard, spoken = event.audio_input_tokens, event.audio_output_tokens
     return (
         f"{tokens} ({heard} and {spoken} of them audio)" if heard or spoken else tokens

@@ -20,13 +20,13 @@ from glyphoxa_trio.observability.recording.format import (
     read_recording,
 )
 from glyphoxa_trio.simulation.replay.again import Replayed, replay
-from glyphoxa_trio.units import in_ms, milliseconds
+from glyphoxa_trio.units import in_ms, many, milliseconds
 
 from .common import complain, keep_existing
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
-from .render import cut, many
+from .render import cut
 
 _COLUMNS: Final = (
     Column("at"),

@@ -16,6 +16,7 @@ from glyphoxa_trio.memory.entries import Evening, SessionRow
 from glyphoxa_trio.memory.errors import HeldElsewhere
 from glyphoxa_trio.memory.importing.archiving import ALL, archived
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
+from glyphoxa_trio.units import many
 
 from .common import keep_existing
 from .console import say, say_json, wide_console
@@ -24,7 +25,6 @@ from .grids import show as show_grid
 from .memory_export import write_json
 from .memory_show import day
 from .memory_store import session_of, with_memory
-from .render import many
 
 _SESSIONS: Final = (
     Column("session"),
@@ -145,7 +145,7 @@ def show(
             ]
             show_grid(console, Grid(columns=_EVENINGS, rows=rows))
         if lines:
-            title = f"the last {len(lines)} of {number} lines"
+            title = f"the last {len(lines)} of {many(number, 'line')}"
             told = [
                 [
                     day(x.at),

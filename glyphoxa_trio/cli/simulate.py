@@ -18,7 +18,7 @@ from glyphoxa_trio.simulation.simulate import simulate
 from glyphoxa_trio.simulation.survey import Survey, measured, survey
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
-from glyphoxa_trio.units import milliseconds
+from glyphoxa_trio.units import many, milliseconds
 
 from .common import complain, run_orderly, warn
 from .consent import load
@@ -26,7 +26,6 @@ from .console import say, say_json, wide_console
 from .grids import HELD, Column, Grid
 from .grids import show as show_grid
 from .progress import counting
-from .render import many
 
 
 def run_simulation(

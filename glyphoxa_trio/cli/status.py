@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from glyphoxa_trio.control import ControlError, ask, running
 from glyphoxa_trio.control.admin_socket import RELOAD
+from glyphoxa_trio.units import many
 
 from .common import run_orderly
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD
-from .render import many, server_lines
+from .render import server_lines
 
 _STATES: Final = {"ready": GOOD, "failed": FAILED}
 
@@ -153,7 +154,7 @@ def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _spent(of: Mapping[str, Any]) -> str:
     cost = f", cost {of['cost']:.4g}" if of["cost"] else ""
-    return f"{of['input_tokens']} tokens in, {of['output_tokens']} out{cost}"
+    return f"{many(of['input_tokens'], 'token')} in, {of['output_tokens']} out{cost}"
 
 
 def _sessions(said: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ from glyphoxa_trio.simulation.verify.verdict import (
     VerifyInputs,
 )
 from glyphoxa_trio.tools.history import Measured
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, many
 
 from .common import complain, run_orderly, warn
 from .consent import load
@@ -42,7 +42,6 @@ from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
 from .grids import show as show_grid
 from .progress import counting
-from .render import many
 
 _COLUMNS: Final = (
     Column("NPC"),

@@ -35,7 +35,7 @@ from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.window import Sample, SampleKind
 from glyphoxa_trio.tracing import here
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, many
 
 from .catalogue import CatalogueEntry
 from .elsewhere import AnswerElsewhere, CallSharer
@@ -236,7 +236,9 @@ class Attempts:
             return f"it failed repeatedly, {then}"
         lingering = self._tasks.lingering(listing.key)
         if lingering >= self._tasks.lingering_limit:
-            return f"{lingering} earlier calls do not stop"
+            return (
+                f"{many(lingering, 'earlier call does', 'earlier calls do')} not stop"
+            )
         return None
 
     def in_flight(self, key: CacheKey | None) -> Attempt | None:

@@ -23,6 +23,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import CallContext, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tracing import apart
+from glyphoxa_trio.units import many
 
 from .calls import ask
 from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
@@ -127,7 +128,8 @@ class Branches:
                 self.leave(key)
                 return
         raise ToolUnavailable(
-            f"{self.spec.name} serves {len(self._open)} sessions at the moment, which"
+            f"{self.spec.name} serves {many(len(self._open), 'session')} at the"
+            " moment, which"
             " is the limit"
         )
 

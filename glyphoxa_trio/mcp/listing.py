@@ -30,6 +30,7 @@ import trio
 
 from glyphoxa_trio.tools.condense import LISTS
 from glyphoxa_trio.tools.repair import repaired_tool
+from glyphoxa_trio.units import many
 
 from .bounds import MOST_PAGES, MOST_TOOLS
 from .condensing import Condenser, is_unusable
@@ -107,7 +108,7 @@ class ListFilter:
         """Return what was left out since then, and why."""
         if not self._uncounted:
             return tuple(self._left_out)
-        more = f"{self._uncounted} more tools are left out"
+        more = f"{many(self._uncounted, 'more tool is', 'more tools are')} left out"
         return (*self._left_out, more)
 
     async def run(

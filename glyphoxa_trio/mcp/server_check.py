@@ -17,7 +17,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.characters import harmless
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
 from glyphoxa_trio.tools.naming import nearest
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, many
 
 from .metadata import describe, result_of
 from .opening import open_session
@@ -103,7 +103,7 @@ class ServerCheck:
         described = describe(self.spec, listing.tools)
         self._tools += [tool.name for tool in described.definitions]
         names = ", ".join(self._tools)
-        self._done(f"{len(described.definitions)} tools{names and ': '}{names}")
+        self._done(f"{many(len(described.definitions), 'tool')}{names and ': '}{names}")
         self._prompts += [x.name for x in prompts_of(self.spec.name, listing.prompts)]
         if self._prompts:
             names = ", ".join(map(_cut, self._prompts))

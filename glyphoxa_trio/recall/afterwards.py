@@ -39,6 +39,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Usage,
 )
+from glyphoxa_trio.units import many
 
 from .checking import checked
 from .extraction import (
@@ -266,8 +267,10 @@ class Afterwards:
                     odd += 1
         if unread or odd:
             self.warn(
-                f"the session {evening}: {unread} answers of {self.model.label} could"
-                f" not be read, and {odd} facts in the others were left out"
+                f"the session {evening}: {many(unread, 'answer')} of"
+                f" {self.model.label} could"
+                f" not be read, and {many(odd, 'fact was', 'facts were')} left out"
+                " of the others"
             )
         return summary, facts
 

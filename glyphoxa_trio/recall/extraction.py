@@ -23,6 +23,7 @@ from glyphoxa_trio.memory.knowledge import (
 from glyphoxa_trio.memory.visibility import EVERYONE, NO_NPC, Reach, Viewer
 from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.providers.llm import LLMRequest, Message
+from glyphoxa_trio.units import many
 
 from .lenient_json import NoValue, read_object
 
@@ -309,7 +310,7 @@ def without_model(lines: Sequence[FoundLine]) -> str:
         return "Nothing was said."
     who = list(dict.fromkeys(x.line.speaker for x in lines if x.line.speaker))[:6]
     first, last = lines[0].line, lines[-1].line
-    said = [f"{' and '.join(who) or 'They'} spoke, {len(lines)} lines."]
+    said = [f"{' and '.join(who) or 'They'} spoke, {many(len(lines), 'line')}."]
     said.append(f"{first.speaker} began: {_cut(first.text)}")
     if len(lines) > 1:
         said.append(f"{last.speaker} ended: {_cut(last.text)}")

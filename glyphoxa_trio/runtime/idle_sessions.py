@@ -20,6 +20,7 @@ from glyphoxa_trio.errors import GlyphoxaError, said
 from glyphoxa_trio.npc.cost import Costs, Spent
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.units import many
 
 from .session_snapshot import SessionSnapshot, SnapshotRefused
 from .session_state import SessionState, SessionStates
@@ -101,7 +102,8 @@ class MemoryStore:
             before is None and len(self._kept) >= self.most
         ):
             raise StoreFull(
-                f"{len(self._kept)} sessions are set aside, and the store has room for"
+                f"{many(len(self._kept), 'session is', 'sessions are')} set aside,"
+                " and the store has room for"
                 " no other: end some"
             )
         self._kept[key] = snapshot

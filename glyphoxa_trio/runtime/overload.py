@@ -34,7 +34,7 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config import OverloadConfig
-from glyphoxa_trio.units import in_ms
+from glyphoxa_trio.units import in_ms, many
 
 MEMORY: Final = 1.0  # seconds after which a sample's weight has fallen to a third
 # Seconds that one sample counts at most, however long it took: a pause is no load.
@@ -168,10 +168,14 @@ class Overload:
         if not self.config.enabled:
             return ""
         if most is not None and running >= most:
-            return f"{running} turns run, and overload.max_turns allows {most}"
+            return (
+                f"{many(running, 'turn runs', 'turns run')}, and"
+                f" overload.max_turns allows {most}"
+            )
         if limit is not None and running >= limit:
             return (
-                f"this machine is late by up to {in_ms(self.lag)} with {running} turns,"
+                f"this machine is late by up to {in_ms(self.lag)} with"
+                f" {many(running, 'turn')},"
                 f" and takes no more than {limit} now"
             )
         return ""

@@ -24,6 +24,7 @@ from glyphoxa_trio.npc.scene import AddressingState, SceneMembers
 from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
 from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.units import many
 
 from .session_snapshot import SessionSnapshot
 
@@ -319,7 +320,9 @@ class SessionStates:
                     return
             else:
                 self._open.move_to_end(key)
-        raise TooManySessions(f"{len(self._open)} sessions are open: end some")
+        raise TooManySessions(
+            f"{many(len(self._open), 'session is', 'sessions are')} open: end some"
+        )
 
     def rest_unused(self, since: float) -> None:
         """Set aside the idle sessions that were not used since that time. Those that

@@ -39,6 +39,7 @@ from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.turn.turn_log import EndedTurn
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.units import many
 
 from .idle_sessions import StoreFull
 from .journal_writer import MOST_WAITING, RETRY, JournalJob, JournalWriter
@@ -317,7 +318,10 @@ class TurnKeeper:
             aside could not be kept.
         """
         if self.writer.is_full:
-            raise StoreFull(f"{self.writer.waiting} turns wait to be written to memory")
+            raise StoreFull(
+                f"{many(self.writer.waiting, 'turn waits', 'turns wait')} to be"
+                " written to memory"
+            )
         if len(self._unkept) >= MOST_WAITING:
             raise StoreFull(f"{MOST_WAITING} sessions that are set aside are not kept")
         table = self.table(key)
@@ -684,7 +688,10 @@ class TurnKeeper:
         with trio.move_on_after(_CLOSING, shield=True):
             await self.flush()
             return
-        self._warn(f"memory: {self.writer.waiting} entries were not written")
+        self._warn(
+            f"memory: {many(self.writer.waiting, 'entry was', 'entries were')} not"
+            " written"
+        )
 
 
 def _whole(

@@ -12,6 +12,8 @@ import threading
 from contextlib import suppress
 from typing import Final, TextIO
 
+from glyphoxa_trio.units import many
+
 # records in the queue; those beyond it are counted and dropped
 MOST_WAITING: Final = 256
 _LAST_WORDS: Final = 0.3  # seconds that `close` waits for the pipe to be read
@@ -65,7 +67,7 @@ class Stderr(logging.Handler):
         thread.join(_LAST_WORDS)
 
     def _missed(self) -> str:
-        return f"[{self._dropped} messages left out]"
+        return f"[{many(self._dropped, 'message')} left out]"
 
     def _write(self) -> None:
         while (text := self._lines.get()) is not None:

@@ -17,6 +17,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from glyphoxa_trio.units import many
+
 from .definition import ToolDefinition
 from .schema import BadSchema
 
@@ -129,7 +131,10 @@ def difference(before: str, now: str) -> list[str]:
         return []
     lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
     more = len(lines) - _MOST_LINES
-    return [*lines[:_MOST_LINES], *([f"… and {more} more lines"] if more > 0 else [])]
+    return [
+        *lines[:_MOST_LINES],
+        *([f"… and {many(more, 'more line')}"] if more > 0 else []),
+    ]
 
 
 def _unordered(found: dict[str, Any]) -> dict[str, Any]:

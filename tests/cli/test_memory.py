@@ -367,7 +367,7 @@ def test_an_import_makes_a_memory_and_names_what_it_left_out(path: Path) -> None
     ran = run("memory", "import", path, export)
     assert ran.returncode == 0
     assert (
-        "1 entities (1 new, 0 changed), 0 relationships, 1 facts (1 new, 0 removed)"
+        "1 entity (1 new, 0 changed), 0 relationships, 1 fact (1 new, 0 removed)"
         in ran.stdout
     )
     assert "journal.json: document 2" in ran.stdout
@@ -421,7 +421,7 @@ def test_the_file_of_a_campaign_server_is_imported(path: Path) -> None:
 def test_an_export_is_imported_elsewhere(filled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     ran = run("memory", "export", filled, "-o", out)
-    assert "2 lines, 1 entities, 3 facts" in ran.stdout
+    assert "2 lines, 1 entity, 3 facts" in ran.stdout
     assert out.stat().st_mode & 0o777 == 0o600
     assert json.loads(out.read_text()) == json.loads(
         run("memory", "export", filled).stdout
@@ -479,7 +479,7 @@ def test_a_player_is_forgotten_by_id_and_after_a_question(filled: Path) -> None:
     assert ran.returncode == 1
     assert "did you mean p1 (called Ann)?" in ran.stdout
     ran = run("memory", "forget", filled, "p1", "--yes")
-    assert (ran.returncode, "removed for good: 1 lines, 1 facts" in ran.stdout) == (
+    assert (ran.returncode, "removed for good: 1 line, 1 fact" in ran.stdout) == (
         0,
         True,
     )

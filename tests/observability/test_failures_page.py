@@ -54,7 +54,7 @@ SAID = [
     "renamed since approved",
     "has changed since it was approved",
     "it failed repeatedly, ",
-    "earlier calls do not stop",
+    "not stop",
     "not reloaded, the old one goes on: ",
     "new turns are refused: ",
 ]

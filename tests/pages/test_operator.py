@@ -166,7 +166,7 @@ def test_a_server_is_added_gets_tiers_dies_and_comes_back(  # A52
     row.get_by_role("button").click()
     page.get_by_role("button", name="Measure it").click()
     page.get_by_role("button", name="Measure", exact=True).click()
-    expect(page.locator("#measuring")).to_contain_text("measured 1 tools")
+    expect(page.locator("#measuring")).to_contain_text("measured 1 tool")
     page.get_by_role("button", name="Close").click()
     ask(table, 'use get_current_time {"timezone": "Europe/Berlin"}')
     expect(row).to_contain_text(re.compile("Lightning|Fast"))

@@ -580,7 +580,7 @@ async def test_what_cannot_be_read_is_asked_for_twice() -> None:
     assert await night.summary("Bartok", evening) == (
         "Aria and Bartok spoke, 2 lines. Aria began: Hail! Bartok ended: Hail, Aria."
     )
-    assert "1 answers of scripted could not be read" in night.warned[0]
+    assert "1 answer of scripted could not be read" in night.warned[0]
     assert await night.due() == 0
     night = Night()
     evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
@@ -618,7 +618,7 @@ async def test_without_a_model_a_summary_says_who_spoke() -> None:
     evening = await night.told.evening(said("Aria", "Hail!", player="p1"))
     await night.afterwards(None).once()
     assert await night.summary("Ysolde", evening) == (
-        "Aria spoke, 1 lines. Aria began: Hail!"
+        "Aria spoke, 1 line. Aria began: Hail!"
     )
 
 

@@ -226,7 +226,7 @@ async def test_one_turn_too_many_is_told_so_and_the_next_one_is_served(
         async with runtime.npc("Guest 0").say("Hello?"):
             shed = await say(runtime, 1)
             assert shed.end is TurnEnd.SHED
-            assert shed.error == "1 turns run, and overload.max_turns allows 1"
+            assert shed.error == "1 turn runs, and overload.max_turns allows 1"
             assert shed.text
             assert runtime.turns_running == 1
         assert (await say(runtime, 1)).end is TurnEnd.COMPLETED

@@ -286,7 +286,7 @@ async def test_none_is_set_aside_in_which_something_goes_on(
         one = runtime.session("one")
         async with one.npc("Bo").say("hang"):
             await wait_all_tasks_blocked()
-            with pytest.raises(TooManySessions, match="1 sessions are open: end some"):
+            with pytest.raises(TooManySessions, match="1 session is open: end some"):
                 runtime.session("two")
         async with one.npc("Bo").say("write it") as turn:
             async for event in turn:
@@ -584,7 +584,7 @@ async def test_a_full_store_ends_nothing(autojump_clock: MockClock) -> None:
     ) as runtime:
         await hear(runtime.session("one"), "hello")
         await hear(runtime.session("two"), "hello")
-        with pytest.raises(StoreFull, match="1 sessions are set aside"):
+        with pytest.raises(StoreFull, match="1 session is set aside"):
             runtime.session("three")
         assert (await hear(runtime.session("two"), "hello")).turn == 2
         await runtime.session("one").end()

@@ -25,6 +25,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.extras import missing
+from glyphoxa_trio.units import many
 
 from .moods import folded
 from .tags import UnreadableFile, moods_in_tags
@@ -102,10 +103,13 @@ class _Reading:
         without = self._found.keys() - set().union(*moods.values())
         if without:
             example = min(without)
-            self._warn(f"{len(without)} tracks have no mood, such as {example}")
+            self._warn(
+                f"{many(len(without), 'track has', 'tracks have')} no mood, such"
+                f" as {example}"
+            )
         if len(self._warnings) > _MOST_WARNINGS:
             more = len(self._warnings) - _MOST_WARNINGS
-            self._warnings[_MOST_WARNINGS:] = [f"and {more} more warnings"]
+            self._warnings[_MOST_WARNINGS:] = [f"and {many(more, 'more warning')}"]
         return Library(
             moods={
                 mood: tuple(self._found[x] for x in sorted(names & self._found.keys()))

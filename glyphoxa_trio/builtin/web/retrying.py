@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
+from glyphoxa_trio.units import many
+
 
 def patience(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in ``Retry-After``; a date is read by the server's own clock.
@@ -32,7 +34,7 @@ def waiting(seconds: float | None) -> str:
     if seconds is None:
         return ""
     if seconds < 90:
-        return f"in {max(1, math.ceil(seconds))} seconds"
+        return f"in {many(max(1, math.ceil(seconds)), 'second')}"
     if seconds < 90 * 60:
         return f"in {math.ceil(seconds / 60)} minutes"
     return "much later"

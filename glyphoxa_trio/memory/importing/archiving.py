@@ -19,6 +19,7 @@ from glyphoxa_trio.memory.knowledge import (
     Standing,
 )
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Reach, Viewer
+from glyphoxa_trio.units import many
 
 from .archive import Archive, ArchivedEvening, ArchivedLine
 from .data import Skipped
@@ -183,7 +184,7 @@ async def restore(memory: Memory, campaign: CampaignKey, archive: Archive) -> Re
         if all(y in numbers for y in x.lines)
     ]
     if missing := len(archive.facts) - len(facts):
-        skipped.append(Skipped(f"{missing} facts", "their lines were not imported"))
+        skipped.append(Skipped(many(missing, "fact"), "their lines were not imported"))
     ids = await memory.graph.put(
         campaign,
         entities=archive.entities,

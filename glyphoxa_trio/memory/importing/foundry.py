@@ -17,6 +17,7 @@ from typing import Any, Final
 from glyphoxa_trio.memory.errors import KnowledgeRefused
 from glyphoxa_trio.memory.knowledge import EntityKind
 from glyphoxa_trio.memory.visibility import EVERYONE, Reach
+from glyphoxa_trio.units import many
 
 from .drafts import Drafts
 from .fields import (
@@ -202,7 +203,7 @@ def _actor(
         tell(page, key, reach, where, drafts, names)
     carried = len(list_of(actor.get("items")))
     if carried:
-        drafts.skip(where, f"the {carried} items that it carries are not imported")
+        drafts.skip(where, f"it carries {many(carried, 'item')}, not imported")
 
 
 def _prose(

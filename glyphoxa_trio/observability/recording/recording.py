@@ -37,6 +37,7 @@ from glyphoxa_trio.observability.records import Level, LogRecord
 from glyphoxa_trio.observability.stepping import SteppingClock
 from glyphoxa_trio.observability.writer import LogWriter
 from glyphoxa_trio.runtime.environment import REAL, Environment
+from glyphoxa_trio.units import many
 
 if TYPE_CHECKING:
     pass
@@ -67,7 +68,7 @@ class Recording:
         if self._lines.failure:
             return self._lines.failure
         missing = statistics.failed + statistics.lost + self._recorder.failed
-        return f"{missing} lines are missing" if missing else ""
+        return f"{many(missing, 'line is', 'lines are')} missing" if missing else ""
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 import trio
 
+from glyphoxa_trio.units import many
+
 from .access import RequestRefusal, principal, read_headers, refusal
 from .answering import SSE, ResponseSender
 from .bridge import HttpExchange
@@ -269,7 +271,9 @@ class Gateway:
         if len(owed) >= self.limits.running:
             wait = {"Retry-After": "1"}
             raise RequestRefused(
-                429, f"{self.limits.running} requests are running", wait
+                429,
+                f"{many(self.limits.running, 'request is', 'requests are')} running",
+                wait,
             )
         owed.add(number)
 

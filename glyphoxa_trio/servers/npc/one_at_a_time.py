@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.tools.definition import ToolUnavailable
+from glyphoxa_trio.units import many
 
 MOST_WAITING: Final = 8  # calls that wait for one NPC of a session
 
@@ -36,7 +37,8 @@ class OneAtATime:
         lock = self._locks.setdefault(key, trio.Lock())
         if (waiting := lock.statistics().tasks_waiting) >= MOST_WAITING:
             raise ToolUnavailable(
-                f"{waiting} calls wait for {npc} already: try again later"
+                f"{many(waiting, 'call waits', 'calls wait')} for {npc} already:"
+                " try again later"
             )
         try:
             async with lock:

@@ -22,6 +22,9 @@ export function fill(element, ...children) {
   if (key) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
 }
 
+/** A number of things: "1 tool", "2 tools". */
+export const many = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
+
 /** Milliseconds for people. */
 export function ms(value) {
   if (value === null || value === undefined) return "–";

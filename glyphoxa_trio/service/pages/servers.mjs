@@ -1,6 +1,6 @@
 // The MCP servers: how each is, and adding, changing, testing and removing them.
 
-import { ask, fill, h, ms, span, tell } from "./dom.mjs";
+import { ask, fill, h, many, ms, span, tell } from "./dom.mjs";
 import { api, attempt } from "./service.mjs";
 
 const STATES = { ready: "good", failed: "bad", stopped: "warn", restarting: "warn" };
@@ -47,9 +47,9 @@ export class Servers {
     const test = this.#tests.get(row.name);
     return h("article", { className: "card server", "aria-label": row.name },
       h("h2", {}, row.name, h("span", { className: `chip ${STATES[row.state] ?? "quiet"}` }, `${row.state}${since}`),
-        row.restarts ? h("span", { className: "chip warn" }, `${row.restarts} restarts`) : null),
+        row.restarts ? h("span", { className: "chip warn" }, many(row.restarts, "restart")) : null),
       h("p", { className: "mono" }, row.target ?? row.transport),
-      h("p", { className: "quiet" }, `${row.tools.length} tools${row.tools.length ? `: ${row.tools.join(", ")}` : ""}`),
+      h("p", { className: "quiet" }, `${many(row.tools.length, "tool")}${row.tools.length ? `: ${row.tools.join(", ")}` : ""}`),
       row.held_back?.length ? h("p", { className: "warn" }, `held back until they are approved: ${row.held_back.join(", ")}`) : null,
       row.last_error ? h("p", { className: "bad" }, row.last_error) : null,
       row.stderr.length ? h("details", {}, h("summary", {}, "Its last lines"), h("pre", {}, row.stderr.join("\n"))) : null,

@@ -1,7 +1,7 @@
 // The tools: how long they take, which tier that is, and why one is hidden; with the
 // remedies that this page can carry out.
 
-import { ask, fill, h, ms, tell } from "./dom.mjs";
+import { ask, fill, h, many, ms, tell } from "./dom.mjs";
 import { attempt } from "./service.mjs";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -77,7 +77,7 @@ export class Tools {
   /** A tool was measured. */
   probed(event) {
     this.#told.textContent = event.done === event.total
-      ? `measured ${event.total} tools` : `measured ${event.done} of ${event.total}: ${event.key}`;
+      ? `measured ${many(event.total, "tool")}` : `measured ${event.done} of ${event.total}: ${event.key}`;
   }
 
   #row(row, rank) {
@@ -89,7 +89,7 @@ export class Tools {
       h("td", {}, row.tier),
       h("td", { className: "number" }, ms(row.p50_ms)),
       h("td", { className: "number" }, ms(row.p99_ms)),
-      h("td", {}, row.p50_ms === null ? h("span", { className: "quiet" }, `${row.samples} samples`) : spark(row)),
+      h("td", {}, row.p50_ms === null ? h("span", { className: "quiet" }, many(row.samples, "sample")) : spark(row)),
       h("td", {}, row.badge ? h("span", { className: "chip" }, row.badge) : ""),
       h("td", { className: "quiet" }, rank.get(row.tool) ?? ""),
       h("td", { className: row.health === "good" ? "good" : "bad" }, row.health),
@@ -139,7 +139,7 @@ export class Tools {
     const done = await attempt("POST", "/api/calibrate", { tools });
     this.#button.disabled = false;
     if (done === null) this.#told.textContent = "";
-    else this.#told.textContent = done.measured.length ? `measured ${done.measured.length} tools` : "there was no tool to measure";
+    else this.#told.textContent = done.measured.length ? `measured ${many(done.measured.length, "tool")}` : "there was no tool to measure";
     for (const one of done?.measured ?? []) if (one.note) tell(`${one.key}: ${one.note}`, "bad");
     this.load();
   }

@@ -1,6 +1,6 @@
 // The list of turns, which grows while they run, and the one that is chosen.
 
-import { clock, fill, h, ms } from "./dom.mjs";
+import { clock, fill, h, many, ms } from "./dom.mjs";
 import { attempt } from "./service.mjs";
 import { head, waterfall } from "./waterfall.mjs";
 
@@ -179,6 +179,6 @@ export class Turns {
   }
 
   #count() {
-    document.getElementById("turns-count").textContent = `${this.#rows.size} of ${this.#turns.size} turns`;
+    document.getElementById("turns-count").textContent = `${this.#rows.size} of ${many(this.#turns.size, "turn")}`;
   }
 }

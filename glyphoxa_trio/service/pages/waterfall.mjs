@@ -1,7 +1,7 @@
 // One turn as a picture: model rounds, the tools beside each other, the ceiling of each
 // fan-out, and in words what was cut, refused, cached or hidden, and why.
 
-import { clock, h, ms } from "./dom.mjs";
+import { clock, h, many, ms } from "./dom.mjs";
 
 const GONE = new Set(["timeout", "cancelled"]);
 const REFUSED = new Set(["denied", "skipped", "unavailable", "invalid_arguments"]);
@@ -157,7 +157,7 @@ export function story(turn) {
         for (const [name, why] of event.missed ?? []) told.push(["warn", `${at}left out of the prompt: ${name}: ${why}`]);
         break;
       case "ToolsShown":
-        told.push(["", `${at}round ${event.round + 1} shows ${event.shown.length} tools` +
+        told.push(["", `${at}round ${event.round + 1} shows ${many(event.shown.length, "tool")}` +
           (event.shown.length ? ` (${event.shown.join(", ")})` : "") +
           `, ${ms(event.remaining_ms)} left` + (event.forbidden ? ", asked to answer in words" : "")]);
         for (const [name, no] of event.forbidden ? [] : event.hidden) {
@@ -187,7 +187,7 @@ export function story(turn) {
         break;
       }
       case "UsageReported":
-        told.push(["quiet", `${at}${event.model}: ${event.input_tokens} tokens in, ${event.output_tokens} out` +
+        told.push(["quiet", `${at}${event.model}: ${many(event.input_tokens, "token")} in, ${event.output_tokens} out` +
           (event.cost === undefined ? "" : `, costs ${event.cost.toPrecision(3)}`)]);
         break;
       case "TurnKept": if (!event.kept) told.push(["bad", `lost to memory: ${event.error}`]); break;

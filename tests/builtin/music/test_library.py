@@ -61,7 +61,7 @@ def test_tags_are_moods_and_a_comment_if_it_reads_like_a_list(tmp_path: Path) ->
     )
     found = read_library(tmp_path)
     assert sorted(found.moods) == ["ambient", "dark", "night", "ruins", "tense"]
-    assert found.warnings == ("1 tracks have no mood, such as b.wav",)
+    assert found.warnings == ("1 track has no mood, such as b.wav",)
 
 
 def test_a_file_of_moods_names_tracks_and_globs(tmp_path: Path) -> None:

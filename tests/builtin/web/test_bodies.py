@@ -145,7 +145,7 @@ def test_a_text_is_cut_and_never_made_up(text: str, most: int) -> None:
     ("headers", "seconds", "said"),
     [
         ({}, None, ""),
-        ({"retry-after": "0"}, 0.0, "in 1 seconds"),
+        ({"retry-after": "0"}, 0.0, "in 1 second"),
         ({"retry-after": "1.5"}, 1.5, "in 2 seconds"),
         ({"retry-after": "soon"}, None, ""),
         ({"retry-after": "inf"}, None, ""),

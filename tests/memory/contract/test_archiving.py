@@ -188,7 +188,7 @@ async def test_a_session_that_is_open_elsewhere_is_left_out(
         archive = await archived(memory, key)
         await other.journal.claim("", session, key)
         done = await restore(memory, key, archive)
-        assert [x.where for x in done.skipped] == [f"session {session}", "1 facts"]
+        assert [x.where for x in done.skipped] == [f"session {session}", "1 fact"]
         assert "open in" in done.skipped[0].why
 
 

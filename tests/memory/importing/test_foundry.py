@@ -106,8 +106,7 @@ def test_an_actor_knows_its_own_document() -> None:
     assert fact.reach.reaches(Viewer("Baron Vargas"))
     assert not fact.reach.reaches(Viewer("Ann"))
     assert skipped(got) == {
-        "world.json: actor 'Baron Vargas'": "the 1 items that it carries are not"
-        " imported"
+        "world.json: actor 'Baron Vargas'": "it carries 1 item, not imported"
     }
 
 
