@@ -21,7 +21,8 @@ from .utterance import BETWEEN, WORD, ParsedUtterance, bare, stems
 
 _MOST_READ: Final = 20_000  # characters of a result in which ids are looked for
 _DICE_NAMES: Final = {"expression", "dice", "notation", "formula"}
-_PATH_NAMES: Final = {"path", "file", "filename", "filepath"}
+_PATH_NAMES: Final = {"path", "file", "filename", "filepath", "directory", "folder"}
+_LINK_NAMES: Final = {"url", "uri", "link", "href", "website"}
 _CONTENT_NAMES: Final = {"content", "contents", "body", "data", "note", "notes"}
 QUESTION_NAMES: Final = {"question", "prompt", "message", "utterance", "input", "text"}
 QUERY_NAMES: Final = {
@@ -58,9 +59,12 @@ _LIST: Final = re.compile(
 # What stands after which words, by the name of its parameter.
 _PLACES: Final = (
     ({"from", "origin", "source", "start"}, ("from",)),
-    ({"to", "destination", "dest", "end"}, ("to", "towards", "into", "reach", "find")),
     (
-        {"place", "location", "city", "town", "where", "area", "region", "room"},
+        {"to", "destination", "dest", "end", "target", "language"},
+        ("to", "towards", "into", "reach", "find"),
+    ),
+    (
+        {"place", "location", "city", "town", "area", "region", "room", "timezone"},
         ("in", "at", "near", "around", "of", "for", "from", "into", "on"),
     ),
 )
@@ -209,7 +213,9 @@ class _ArgumentReader:
                 and self.own <= stems(self.said.text)
             ):
                 value = self.said.topic  # the tool was named in full
-            if needed and not sure and self._echoes(value):
+            # What is said once is for one parameter.
+            twice = isinstance(value, str) and value in arguments.values()
+            if needed and not sure and (twice or self._echoes(value)):
                 value = self._said_before(words_of(name), name)
             if value is None and words_of(name) <= _NAME_NAMES:
                 value = self.said.called or None
@@ -306,6 +312,7 @@ class _ArgumentReader:
             of_kind = (
                 (_DICE_NAMES, said.dice),
                 (_PATH_NAMES, said.file),
+                (_LINK_NAMES, said.link),
                 (_IDENTIFIER_NAMES, said.identifier),
             )
             return next((value for names, value in of_kind if words & names), None)
@@ -347,7 +354,8 @@ class _ArgumentReader:
             return said.check if said.rolls and not said.asks_in_words else None
         if words & _PATH_NAMES:  # a note without a name is named by its words
             parts = WORD.findall(said.rest(self.own | stems("note down")).lower())[:3]
-            return f"{'-'.join(parts)}.txt" if _written(said) and parts else None
+            new = f"{'-'.join(parts)}.txt" if _written(said) and parts else None
+            return new or said.after("in", "from", "of") or None
         if words & _IDENTIFIER_NAMES:
             return None
         if words & _CONTENT_NAMES:
@@ -356,7 +364,11 @@ class _ArgumentReader:
             message = "text" in words and not said.is_question and _written(said)
             return message or said.quoted or said.text
         if words & QUERY_NAMES:
-            return said.quoted or said.topic or None
+            where = re.fullmatch(r"(.+) (?:on|in|from|at) (?:the )?(\w+)", said.topic)
+            searched = where and stem(where[2].lower()) in self.own
+            return (
+                said.quoted or (where[1] if where and searched else said.topic) or None
+            )
         if words & PERSON_NAMES:
             if re.search(r"\b(?:my|me|mine)\b", said.text.lower()) and not said.name:
                 return None  # whose that is was not said

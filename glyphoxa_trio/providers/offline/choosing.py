@@ -98,6 +98,7 @@ health hp wounded: health hp status
 bag backpack pocket carry carrying: inventory backpack item
 room bed sleep night: room bed
 rule: rule srd
+files folder: directory file
 player people playing plays guest seat: participant player
 character hero npc monster goblin orc beast villain: actor character
 chance odds probability likely probable: probability odds chance
@@ -261,7 +262,7 @@ def candidates(
             one = (fit + rank / top, tool.spec.name, read.arguments, read.missing)
             fitting.append(FittingTool(*one))
     # A tool that lacks an argument is only asked about if no other one fits.
-    fitting.sort(key=lambda one: (bool(one.missing), -one.score, one.name))
+    fitting.sort(key=lambda one: (len(one.missing), -one.score, one.name))
     return fitting
 
 
@@ -313,6 +314,7 @@ def _fit(
     of_meaning = {x for word in spoken for x in meant_by(word)} & nouns
     of_description = len(spoken & (tool.described - _COMMON | tool.parameters))
     named = hits or evident or of_meaning or tool.verb in spoken - _PLAIN
+    named = named or of_description > 1 or tool.server & spoken
     if tool.changes and (asks or not verb or not named):
         return 0.0
     # To read is no answer to who wants something changed, or only states something.
@@ -325,7 +327,7 @@ def _fit(
     score = 2.0 * len(hits)
     if tool.server & spoken:
         score += 3.0 if tool.knows == "oracle" and verbs & _READING else 1.0
-    if not (score or named or of_description > 1):
+    if not (score or named):
         return 0.0
     if not (score or of_meaning or verb or asks or of_description):
         return 0.0

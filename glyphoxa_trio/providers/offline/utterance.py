@@ -67,7 +67,8 @@ _SUBJECT: Final = re.compile(
     r"(?i)\b(?:about|for|named|called|in|at|from|with|to|on|by) (.+)"
 )
 BETWEEN: Final = re.compile(
-    r"\W+(?:about|of|for|in|at|from|with|to|on|onto|into|by|please|now)\b"
+    r"\W+(?:about|of|for|in|at|from|with|to|on|onto|into|by|please|now|today"
+    r"|tomorrow|tonight)\b"
 )
 _NAME: Final = re.compile(
     r"(?<=[a-z0-9,:] )[A-Z](?!\b)[\w-]*(?:'[A-Z]\w+)?"
@@ -142,7 +143,7 @@ _ASKING_WORDS: Final = (
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
     " there thank thanks far get got go now then no not put talk talked speak spoken"
-    " here sir bitte mir each apiece piece pieces other"
+    " here sir bitte mir off each apiece piece pieces other"
 )
 DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # What is ordered in a few words; other words only name something.
@@ -274,6 +275,12 @@ class ParsedUtterance:
         return found[0] if found else None
 
     @property
+    def link(self) -> str | None:
+        """The first address of a page."""
+        found = re.search(r"https?://\S+|\bwww\.\S+", self.text)
+        return found[0].rstrip(".,;!?)") if found else None
+
+    @property
     def quoted(self) -> str | None:
         """The first quotation that is not a file name."""
         for found in QUOTED.finditer(self.text):
@@ -386,10 +393,12 @@ class ParsedUtterance:
         return self.speaker if own else ""
 
     def after(self, *prepositions: str) -> str:
-        """Return what stands after one of these prepositions; empty if nothing does."""
-        words = "|".join(prepositions)
-        found = re.search(rf"\b(?:{words}) (.+)", self.text, re.IGNORECASE)
-        return bare(BETWEEN.split(found[1].strip(" .!?,"))[0]) if found else ""
+        """Return what stands after the first of these prepositions that is said."""
+        for word in prepositions:
+            found = re.search(rf"(?i)\b{word} (.+)", self.text)
+            if found and (thing := bare(BETWEEN.split(found[1].strip(" .!?,"))[0])):
+                return thing
+        return ""
 
     def rest(self, known: frozenset[str]) -> str:
         """Return the words that carry meaning and whose stems are not ``known``.

@@ -61,7 +61,7 @@ _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 _REFERS: Final = re.compile(
     r"(?i)\b(?P<before>is|are|was|do|does|did|to|of|about|from|on|onto|with|put|add|write|read|buy)"
     r" (?:it|that|this|there|they|them|he|him|she|her)\b"
-    r"(?=\W*$| (?:do|mean|work|cost|from|on|onto|to|down)\b)"
+    r"(?=\W*$| (?:do|mean|work|cost)\W*$| (?:from|on|onto|to|down)\b)"
 )
 _OF_TIME: Final = re.compile(r"\b(?:time|hour|day|date|late|cold|warm)\b")
 _AGAIN: Final = re.compile(
