@@ -134,7 +134,8 @@ class Journal(Protocol):
     async def append(self, claim: Claim, entries: Sequence[Entry]) -> int:
         """Write entries, all or none, and return the number of the last one.
 
-        When this returns, the entries survive the death of this process.
+        When this returns, the entries survive the death of this process. Jobs that were
+        written in this claim before, by their keys (`Entry.key`), are left out.
 
         Raises:
           Fenced: the session was claimed again meanwhile; nothing was written.

@@ -10,7 +10,7 @@ Times are Unix time in seconds, since a journal outlives its process's clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -98,6 +98,8 @@ class Entry:
     """One entry to be written. ``line`` is there if it is of the kind `EntryKind.LINE`.
 
     ``npc`` and ``turn`` name the turn that it belongs to, if it belongs to one.
+    ``key`` is that of the first entry of a job, which may be appended again since the
+    end of an attempt is not known: later jobs of a claim have higher ones; 0 is none.
     """
 
     kind: EntryKind
@@ -106,10 +108,26 @@ class Entry:
     turn: int = 0
     data: Mapping[str, Any] = attrs.field(factory=dict)
     line: Line | None = None
+    key: int = attrs.field(default=0, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if (self.line is None) is (self.kind is EntryKind.LINE):
             raise ValueError("an entry of the kind line, and no other, has a line")
+
+
+def last_key(entries: Iterable[Entry]) -> int:
+    """Return the highest key of entries; 0 if none has one."""
+    return max((x.key for x in entries), default=0)
+
+
+def unwritten(entries: Sequence[Entry], written: int) -> tuple[Entry, ...]:
+    """Return entries without those of jobs with keys up to ``written``."""
+    found, key = list[Entry](), 0
+    for entry in entries:
+        key = entry.key or key
+        if not 0 < key <= written:
+            found.append(entry)
+    return tuple(found)
 
 
 @attrs.frozen(kw_only=True)

@@ -64,13 +64,14 @@ class JournalJob:
 
     def entries(self) -> Sequence[Entry]:
         if self._made is None:
-            self._made = self._make()
+            self._made = made = list(self._make())
+            made[:1] = [attrs.evolve(x, key=self.number) for x in made[:1]]
         return self._made
 
     @property
     def is_appended(self) -> bool:
         """True if it has no entries that are still to be written."""
-        return self._made == ()
+        return not self._made and self._made is not None
 
     def appended(self) -> None:
         """Record that its entries are written, whatever is still to be done."""

@@ -15,6 +15,7 @@ from glyphoxa_trio.memory.entries import (
     Holder,
     KeptEntry,
     SessionRow,
+    unwritten,
 )
 from glyphoxa_trio.memory.errors import Fenced, HeldElsewhere, UnknownItem
 from glyphoxa_trio.memory.visibility import CampaignKey
@@ -64,6 +65,7 @@ class InMemoryJournal:
         row = self._row(claim)
         if row.holder != self.holder:
             raise Fenced(f"another process has the session {claim.session}")
+        entries = unwritten(entries, row.written)
         plain = [json.loads(json.dumps(dict(entry.data))) for entry in entries]
         for entry, data in zip(entries, plain, strict=True):
             row.add(attrs.evolve(entry, data=data))

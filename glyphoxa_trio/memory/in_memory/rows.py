@@ -29,6 +29,7 @@ class SessionData:
     last_at: float = 0.0
     ended: bool = False
     entries: list[KeptEntry] = attrs.field(factory=list)
+    written: int = 0  # the key of the last job in this epoch
 
     @property
     def lines(self) -> list[KeptEntry]:
@@ -38,12 +39,14 @@ class SessionData:
     def claim(self, holder: Holder, campaign: CampaignKey) -> None:
         """Begin the next epoch."""
         self.epoch, self.holder, self.ended = self.epoch + 1, holder, False
+        self.written = 0
         if not self.lines:  # nothing was said in it
             self.campaign = campaign
 
     def add(self, entry: Entry) -> None:
         """Give an entry the next number. A snapshot replaces all but lines."""
         self.last += 1
+        self.written = max(self.written, entry.key)
         self.last_at = max(self.last_at, entry.at)
         if entry.kind is EntryKind.SNAPSHOT:
             self.entries = self.lines

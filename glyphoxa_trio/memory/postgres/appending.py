@@ -17,17 +17,26 @@ import psycopg
 
 import trio
 
-from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind
+from glyphoxa_trio.memory.entries import (
+    Claim,
+    Entry,
+    EntryKind,
+    last_key,
+    unwritten,
+)
 from glyphoxa_trio.memory.errors import Fenced, MemoryUnavailable
 from glyphoxa_trio.memory.visibility import Reach
 
-from .pool import PATIENCE, OutcomeUnknown, PostgresPool
+from .pool import MOST, PATIENCE, OutcomeUnknown, PostgresPool
 from .rows import Connection, Known, fit, index_words, known
 from .statement import AppendRows, append_statement, as_json, parameters
 from .together import Ended, Together
 
 _MOST_REACHES: Final = 1000
 _TRIES: Final = 3
+# Appends that are made by themselves at once: what they wait for holds up no other use
+# of the connections.
+_ALONE: Final = MOST // 2
 _MADE: Final = 8  # appends; whoever waits for their end tries again soon, or never
 _APPEND: Final = append_statement(waits=True).encode()
 
@@ -40,7 +49,8 @@ class _Overtaken(Exception):
 class Claimed:
     """A session that this process has claimed.
 
-    ``last`` is the number of its last entry. ``tried`` are entries of an append whose
+    ``last`` is the number of its last entry, ``written`` the key of the last job
+    (`Entry.key`). ``tried`` are entries of an append whose
     end is not known; ``base`` is the number of the entry before them. ``made`` are
     entries that turned out to be made when others came, the oldest first.
     """
@@ -48,6 +58,7 @@ class Claimed:
     id: int
     campaign: int
     last: int
+    written: int = 0
     tried: tuple[Entry, ...] = ()
     base: int = 0
     made: deque[tuple[Entry, ...]] = attrs.field(factory=lambda: deque(maxlen=_MADE))
@@ -62,6 +73,9 @@ class Appender:
     holder: int
     together: Together
     _reaches: dict[tuple[int, Reach], Known] = attrs.field(factory=dict, init=False)
+    _places: trio.Semaphore = attrs.field(
+        factory=lambda: trio.Semaphore(_ALONE), init=False
+    )
 
     async def append(
         self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]
@@ -83,16 +97,11 @@ class Appender:
                     f"earlier entries of {claim.session} still wait"
                 ) from None
         try:
-            entries = _unmade(session, entries)
-            if await self._with_others(claim, session, entries):
-                return session.last
-            for _ in range(_TRIES):
-                try:
-                    return await self._once(claim, session, entries)
-                except (OutcomeUnknown, _Overtaken) as error:
-                    # It may be lost to a restart of the database that is over already.
-                    said = str(error)
-            raise MemoryUnavailable(said)
+            left = _unmade(session, unwritten(entries, session.written))
+            if not await self._with_others(claim, session, left):
+                await self._alone(claim, session, left)
+            session.written = max(session.written, last_key(entries))
+            return session.last
         finally:
             session.turn.release()
 
@@ -132,6 +141,26 @@ class Appender:
         if ended is Ended.MADE:
             session.last += len(entries)
         return ended is Ended.MADE
+
+    async def _alone(
+        self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]
+    ) -> None:
+        """Make an append by itself, again if its end is not known."""
+        with trio.move_on_after(PATIENCE) as waiting:
+            await self._places.acquire()
+        if waiting.cancelled_caught:
+            raise MemoryUnavailable(f"{_ALONE} other sessions are locked or refused")
+        try:
+            for _ in range(_TRIES):
+                try:
+                    await self._once(claim, session, entries)
+                    return
+                except (OutcomeUnknown, _Overtaken) as error:
+                    # It may be lost to a restart of the database that is over already.
+                    said = str(error)
+            raise MemoryUnavailable(said)
+        finally:
+            self._places.release()
 
     async def _once(
         self, claim: Claim, session: Claimed, entries: tuple[Entry, ...]

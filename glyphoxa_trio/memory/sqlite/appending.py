@@ -13,7 +13,14 @@ from pydantic_core import PydanticSerializationError, to_json
 
 import trio
 
-from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind, Line
+from glyphoxa_trio.memory.entries import (
+    Claim,
+    Entry,
+    EntryKind,
+    Line,
+    last_key,
+    unwritten,
+)
 from glyphoxa_trio.memory.errors import Fenced
 
 from .audiences import audience_row, plain
@@ -46,13 +53,25 @@ RowIds = dict[tuple[int, frozenset[str] | str | None], int]
 
 
 @attrs.define(eq=False)
+class ClaimedRow:
+    """The id of a session that this process has claimed, and the key of the last job
+    that it has written (`Entry.key`)."""
+
+    id: int
+    written: int = 0
+
+
+@attrs.define(eq=False)
 class Append:
     """Entries of one session that are to be written, and how that ended.
 
-    ``turn`` is set when that has ended, or when this one is to write what waits.
+    ``key`` is that of the last job among them. ``turn`` is set when that has ended, or
+    when this one is to write what waits.
     """
 
     claim: Claim
+    row: ClaimedRow
+    key: int
     last_at: float
     rows: list[tuple[str, float, str, int, str, Line | None]]
     ended: outcome.Outcome[int] | None = None
@@ -65,8 +84,13 @@ class Append:
         Raises:
           TypeError: the data of one is not plain data for JSON.
         """
+        # A claim of another process has none, and is refused when it is written.
+        row = claim.row if isinstance(claim.row, ClaimedRow) else ClaimedRow(0)
+        entries = unwritten(entries, row.written)
         return cls(
             claim,
+            row,
+            last_key(entries),
             max((x.at for x in entries), default=0.0),
             [
                 (x.kind.value, x.at, x.npc, x.turn, _json(x.data), x.line)
@@ -77,6 +101,8 @@ class Append:
     def end(self, ended: outcome.Outcome[int]) -> None:
         """Record the number of the last entry, or why none was written."""
         self.ended = ended
+        if isinstance(ended, outcome.Value):
+            self.row.written = max(self.row.written, self.key)
         self.turn.set()
 
 
@@ -123,7 +149,7 @@ class _Writer:
 
     def append(self, one: Append) -> int:
         claim, rows, execute = one.claim, one.rows, self.connection.execute
-        session = claim.row
+        session = one.row.id
         reserved = execute(_RESERVE, (len(rows), one.last_at, session, claim.epoch)).get
         if reserved is None:
             raise fenced(claim)

@@ -32,7 +32,7 @@ from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.storage.errors import UnusableFile
 from glyphoxa_trio.storage.pool import SqlitePool
 
-from .appending import Append, RowIds, append_all, fenced
+from .appending import Append, ClaimedRow, RowIds, append_all, fenced
 from .audiences import campaign_row, plain
 from .holders import is_alive
 
@@ -128,7 +128,7 @@ class SqliteJournal:
             campaign=campaign,
             epoch=epoch,
             known=known,
-            row=id_,
+            row=ClaimedRow(id_),
         )
 
     def _is_another(self, holder: str) -> bool:

@@ -93,6 +93,28 @@ async def test_entries_are_numbered_and_loaded_in_order_without_the_lines(
     assert (await only(store)).lines == 2
 
 
+def keyed(key: int, *entries: Entry) -> list[Entry]:
+    first, *others = entries
+    return [attrs.evolve(first, key=key), *others]
+
+
+async def test_a_job_that_is_appended_again_is_written_once(store: Memory) -> None:
+    claim = await claimed(store)
+    append = store.journal.append
+    one, two = keyed(5, turn(1), line("one")), keyed(7, line("two"), turn(2))
+    await append(claim, one)
+    await append(claim, [turn(9)])  # of no job
+    await append(claim, [turn(9)])
+    assert await append(claim, one + two) == 6
+    assert await append(claim, one) == await append(claim, two) == 6
+    assert await append(claim, keyed(8, snapshot(), turn(3))) == 8
+    assert await append(claim, two) == 8
+    assert await loaded(store, claim) == [snapshot(), turn(3)]
+    assert (await only(store)).lines == 2
+    again = await claimed(store)  # another run counts anew
+    assert await append(again, keyed(1, turn(4))) == 9
+
+
 async def test_a_snapshot_replaces_what_was_before_it_but_the_lines(
     store: Memory,
 ) -> None:

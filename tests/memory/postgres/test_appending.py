@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
+import attrs
 import psycopg
 import pytest
 
@@ -130,6 +131,37 @@ async def test_a_session_that_is_locked_holds_up_no_other(
             for _ in range(20):
                 await store.journal.append(second, [turn(2)])
     assert ended == ["b", "a"]
+
+
+async def test_many_that_are_locked_leave_connections_to_all_others(
+    store: Memory, database: str
+) -> None:
+    names = [f"locked {n}" for n in range(20)]
+    (*locks, free) = await claimed(store, *names, "free")
+    ended: list[str] = []
+
+    async def append(claim: Claim) -> None:
+        try:
+            await store.journal.append(claim, [turn(1)])
+        finally:
+            ended.append(claim.session)
+
+    async with trio.open_nursery() as nursery:
+        with ExitStack() as held:
+            for name in names:
+                held.enter_context(locked(database, name))
+            for claim in locks:
+                nursery.start_soon(append, claim)
+            await trio.sleep(2)  # they have found out, and wait by themselves
+            for number in range(5):
+                evening = await store.transcripts.begin_evening(free, 1000.0 + number)
+                told = line(f"{number}")
+                assert told.line is not None
+                said = attrs.evolve(told.line, evening=evening.id)
+                await store.journal.append(free, [attrs.evolve(told, line=said)])
+                assert await store.journal.load(free) == ()
+            assert not ended  # nobody had to give up before
+    assert len(ended) == len(names)
 
 
 async def test_a_server_that_does_not_answer_is_left_when_an_append_is_cancelled(
