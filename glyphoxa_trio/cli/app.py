@@ -14,9 +14,9 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.servers.builtin import SHELF
 from glyphoxa_trio.tools.tier import Tier
 
-from .application import Commands
+from .application import Commands, Force
 from .cluster import cluster_app
-from .common import BAD_INPUT, INTERRUPTED, complain
+from .common import BAD_INPUT, INTERRUPTED, complain, keep_existing
 from .consent import Yes
 from .discord_options import serve_on_discord
 from .mcp import mcp_app
@@ -233,6 +233,7 @@ def play(
     watch: Watch = False,
     metrics: MetricsPort = None,
     record: Record = None,
+    force: Force = False,
     session: Annotated[
         str | None,
         typer.Option(
@@ -296,6 +297,7 @@ def play(
         raise typer.BadParameter("give one configuration", context, param_hint="CONFIG")
     from .play import play as run
 
+    keep_existing(record, force)
     raise typer.Exit(
         run(
             Path(config[0]),
@@ -386,6 +388,7 @@ def ask(
     base_url: BaseUrl = None,
     log_json: LogJson = None,
     record: Record = None,
+    force: Force = False,
     session: SessionFile = None,
     _yes: Yes = False,
 ) -> None:
@@ -397,6 +400,7 @@ def ask(
     """
     from .ask import ask as run
 
+    keep_existing(record, force)
     chosen = chosen_model(context, model, base_url)
     raise typer.Exit(
         run(
@@ -668,7 +672,8 @@ def run_app(words: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         path = "glyphoxa" if context is None else context.command_path
         message = " ".join(error.format_message().split())
-        typer.echo(f"{path}: {message} (see {path} --help)", err=True)
+        if message:  # else it has printed the help: nothing was asked for
+            typer.echo(f"{path}: {message} (see {path} --help)", err=True)
         return BAD_INPUT
     except typer.Abort:
         return INTERRUPTED

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over a file that is there.")
+]
+"""Of every command that writes a file of the user's."""
 
 
 class Commands(typer.Typer):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .application import Commands
+from .application import Commands, Force
 
 memory_app = Commands(
     name="memory",
@@ -36,9 +36,6 @@ Tenant = Annotated[
 Campaign = Annotated[
     str | None,
     typer.Option("--campaign", help="Of this campaign only.", show_default=False),
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Write over a file that is there.")
 ]
 Output = Annotated[
     Path | None,

@@ -11,7 +11,7 @@ import typer
 
 from glyphoxa_trio.tools.estimate import TierBy
 
-from .application import Commands
+from .application import Commands, Force
 from .consent import Yes
 
 proofs = Commands()
@@ -62,6 +62,7 @@ def simulate(
         Path | None,
         typer.Option(help="Draw them into this folder.", show_default=False),
     ] = None,
+    force: Force = False,
     _yes: Yes = False,
 ) -> None:
     """Simulate the turns of CONFIG, many of them in seconds.
@@ -82,6 +83,7 @@ def simulate(
             seed=seed,
             in_json=json,
             pictures=pictures,
+            force=force,
         )
     )
 
@@ -135,6 +137,7 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    force: Force = False,
     json: Annotated[
         bool,
         typer.Option(
@@ -166,6 +169,7 @@ def verify(
             seconds=seconds,
             seed=seed,
             save=save,
+            force=force,
             in_json=json,
         )
     )
@@ -201,9 +205,7 @@ def replay(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over a file that is there.")
-    ] = False,
+    force: Force = False,
     json: Annotated[
         bool,
         typer.Option(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .application import Commands
-from .memory import Force, Output, Tenant, Where
+from .application import Commands, Force
+from .memory import Output, Tenant, Where
 
 sessions_app = Commands(
     name="sessions",

@@ -11,6 +11,7 @@ from rich.console import Console
 from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.extras import require
+from glyphoxa_trio.simulation.pictures import PICTURES
 from glyphoxa_trio.simulation.report import as_json
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.seen import Simulated, Spread
@@ -20,7 +21,7 @@ from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import many, milliseconds
 
-from .common import complain, run_orderly, warn
+from .common import complain, keep_existing, run_orderly, warn
 from .consent import load
 from .console import say, say_json, wide_console
 from .grids import HELD, Column, Grid
@@ -38,11 +39,14 @@ def run_simulation(
     seed: int,
     in_json: bool,
     pictures: Path | None,
+    force: bool,
 ) -> int:
     """Survey in real time, then simulate on virtual time; 2 for a bad script."""
     try:
         if pictures is not None:
             require("drawing pictures", "pictures")  # before anything is simulated
+            for name in PICTURES:
+                keep_existing(pictures / name, force)
     except GlyphoxaError as error:
         return complain(error)
     found: list[tuple[Config, Rehearsal, Survey]] = []

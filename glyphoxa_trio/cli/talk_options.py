@@ -9,6 +9,8 @@ import typer
 
 from glyphoxa_trio.config.voices import SpeechDetector
 
+from .application import Force
+from .common import keep_existing
 from .consent import Yes
 from .model_options import BaseUrl, ModelName, chosen_model
 
@@ -113,6 +115,7 @@ def talk(
             show_default=False,
         ),
     ] = None,
+    force: Force = False,
     stand_in: Annotated[
         bool,
         typer.Option(
@@ -145,6 +148,7 @@ def talk(
         raise typer.BadParameter("is missing", context, param_hint="CONFIG")
     _refuse_both(context, "microphone", "file_in")
     _refuse_both(context, "loudspeaker", "file_out")
+    keep_existing(file_out, force)
     from .talk import talk as run
 
     raise typer.Exit(

@@ -36,7 +36,7 @@ from glyphoxa_trio.simulation.verify.verdict import (
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.units import in_ms, many
 
-from .common import complain, run_orderly, warn
+from .common import complain, keep_existing, run_orderly, warn
 from .consent import load
 from .console import say, say_json, wide_console
 from .grids import FAILED, GOOD, HELD, Cell, Column, Grid
@@ -64,11 +64,14 @@ def verify(
     seconds: float | None,
     seed: int,
     save: Path | None,
+    force: bool,
     in_json: bool,
 ) -> int:
     """Survey in real time, then look on virtual time; 1 if anything is wrong."""
     try:
         require("glyphoxa verify", "verify")  # before a server is started for it
+        for kept in sorted(save.glob("verify-*.jsonl")) if save else ():
+            keep_existing(kept, force)
     except GlyphoxaError as error:
         return complain(error)
     found: list[tuple[Config, VerifyInputs]] = []

@@ -19,6 +19,8 @@ _COLOURS: Final = {
     Tier.DEEP: "#999999",
 }
 
+PICTURES: Final = ("waiting.svg", "tiers.svg", "tools.svg")
+
 
 class NoPictures(GlyphoxaError):
     """Pictures cannot be drawn here; the text says why."""
@@ -39,11 +41,8 @@ def draw(
     mpl.use("svg")  # no screen is asked for
     # The same figures are the same file: no date, no random names.
     mpl.rcParams["svg.hashsalt"] = "glyphoxa"
-    drawn = {
-        "waiting.svg": _waiting(runs, limits),
-        "tiers.svg": _tiers(runs),
-        "tools.svg": _tools(runs, limits),
-    }
+    figures = _waiting(runs, limits), _tiers(runs), _tools(runs, limits)
+    drawn = dict(zip(PICTURES, figures, strict=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, picture in drawn.items():
