@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -102,6 +103,7 @@ class _BodyText:
     response: httpx2.Response
     kept: list[str] | None = attrs.field(factory=list, init=False)
     pieces: AsyncIterator[str] | None = attrs.field(default=None, init=False)
+    ended: bool = attrs.field(default=False, init=False)
     _size: int = attrs.field(default=0, init=False)
 
     @property
@@ -122,6 +124,8 @@ class _BodyText:
                 self._size += len(piece)
                 self.kept.append(piece)
             yield piece
+        self.ended = True
+        yield "\n\n"  # some leave out the end of the last event
 
 
 async def _events(text: _BodyText) -> Payloads:
@@ -131,7 +135,8 @@ async def _events(text: _BodyText) -> Payloads:
     try:
         async for event in httpx2.EventSource(source):
             text.kept = None
-            yield event
+            if not text.ended or _is_complete(event.data):
+                yield event
     except httpx2.SSEError:
         if text.pieces is not None:
             await hang_up(text.response, text.pieces)
@@ -139,6 +144,16 @@ async def _events(text: _BodyText) -> Payloads:
     lines = "".join(text.kept or ()).splitlines()
     if body := "\n".join(x for x in lines if not x.startswith(":")).strip():
         yield _Text(body, NO_STREAM)
+
+
+def _is_complete(data: str) -> bool:
+    """Return whether a payload at the end of a stream is all there."""
+    last = data.rstrip().rpartition("\n")[2].strip().removeprefix("data:").strip()
+    try:
+        json.loads(last)
+    except (ValueError, RecursionError):
+        return last == "[DONE]"
+    return True
 
 
 def _kind(response: httpx2.Response) -> str:

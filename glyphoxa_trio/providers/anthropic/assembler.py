@@ -24,6 +24,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers import answer
+from glyphoxa_trio.providers.deltas import arguments_of, place, rows, settled
 from glyphoxa_trio.providers.failures import error_in, stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -71,6 +72,11 @@ class _Block:
     signature: str = ""
     closed: bool = False
 
+    def is_same(self, other: _Block) -> bool:
+        """Return whether the other one is this block, begun once more."""
+        begun = self.closed or any(self.parts)
+        return not begun and "id" in self.first and self.first == other.first
+
     @property
     def text(self) -> str:
         """The text that the block began with, if any, and the pieces."""
@@ -82,8 +88,8 @@ class _Block:
 
         Some servers send all of them when the block starts.
         """
-        written, given = "".join(self.parts), self.first.get("input")
-        return json.dumps(given) if given and not written.strip() else written
+        written, given = settled(self.parts), self.first.get("input")
+        return arguments_of(given) if given and not written.strip() else written
 
     def again(self, call: ToolCall | None) -> dict[str, Any] | None:
         """Return the block as the server takes it back; None if it takes none."""
@@ -123,7 +129,9 @@ class Assembler(answer.ResponseAssembler):
     names: frozenset[str] = frozenset()
     templates: Templates = attrs.field(factory=Templates)
     lasting: bool = False
-    _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
+    _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)  # as they began
+    # The number of the block that has an index of the server's.
+    _places: dict[int | None, int] = attrs.field(factory=dict, init=False)
     _thoughts: Thoughts = attrs.field(factory=Thoughts, init=False)
     _kept: int = attrs.field(default=0, init=False)
     _written: int = attrs.field(default=0, init=False)  # of that, arguments of calls
@@ -133,22 +141,30 @@ class Assembler(answer.ResponseAssembler):
             message = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(message, dict) or message.get("type") != "message":
-            return None
-        rows: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
-        blocks = message.get("content")
-        for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
-            rows.append(
+        match message:
+            case {"type": "message"} | {"role": "assistant", "content": _}:
+                pass
+            case _:
+                return None
+        start: dict[str, Any] = {"type": "message_start", "message": message}
+        content = message.get("content")
+        words = [{"type": "text", "text": content}]
+        blocks = words if isinstance(content, str) else rows(content)
+        found = [start]
+        for at, block in enumerate(blocks):
+            found.append(
                 {"type": "content_block_start", "index": at, "content_block": block}
             )
-        rows.append({"type": "message_delta", "delta": message})
-        return [json.dumps(row) for row in [*rows, {"type": "message_stop"}]]
+        found.append({"type": "message_delta", "delta": message})
+        return [json.dumps(row) for row in [*found, {"type": "message_stop"}]]
 
     def feed(self, data: str) -> list[LLMEvent] | None:
         if self._over or not data.strip():
             return None
+        if data.strip() == "[DONE]":  # of the other API
+            return self._end()
         payload = self._payloads.parsed(data)
-        kind = payload.get("type")
+        kind = payload.get("type") or _kind_of(payload)
         if kind in (None, "error") and (error := error_in(payload)) is not None:
             raise stream_error(error, self.secret)
         match kind:
@@ -161,10 +177,13 @@ class Assembler(answer.ResponseAssembler):
             case "content_block_delta":
                 return self._go_on(payload)
             case "content_block_stop":
-                if (block := self._blocks.get(self._index(payload))) is not None:
+                if (block := self._block(payload)) is not None:
                     block.closed = True
             case "message_delta":
-                delta = self._payloads.as_object(payload.get("delta"), "a delta")
+                delta = payload.get("delta")
+                delta = self._payloads.as_object(
+                    {} if delta is None else delta, "a delta"
+                )
                 self._reason = string(delta.get("stop_reason")) or self._reason
                 self._count(payload.get("usage"))
             case "message_stop":
@@ -176,11 +195,27 @@ class Assembler(answer.ResponseAssembler):
         self.begun = True
         first = self._payloads.as_object(payload.get("content_block"), "a block")
         block = _Block(first, string(first.get("type")))
-        self._blocks[self._index(payload)] = block
+        index = place(payload.get("index"))
+        known = self._blocks.get(self._places.get(index, -1))
+        if known is not None and known.is_same(block):
+            return []
+        # Some number all blocks alike, or none.
+        self._places[index] = len(self._blocks)
+        self._blocks[len(self._blocks)] = block
         self._keep(block, "")
         if block.kind == "tool_use":
             return [Working(calls=True)]
         return self._say(block.text) if block.kind == "text" else []
+
+    def _block(self, payload: dict[str, Any]) -> _Block | None:
+        """Return the block that an event is about, if it has begun."""
+        index = place(payload.get("index"))
+        if index is None and self._blocks:
+            return self._blocks[len(self._blocks) - 1]
+        block = self._blocks.get(self._places.get(index, -1))
+        if block is None and payload.get("index") != index:
+            raise self._payloads.malformed("an event of a block without its index")
+        return block
 
     def _say(self, text: str) -> list[LLMEvent]:
         """Return the text that may be spoken, without thoughts."""
@@ -190,14 +225,15 @@ class Assembler(answer.ResponseAssembler):
     def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
         """Add a delta to its block."""
         delta = self._payloads.as_object(payload.get("delta"), "a delta")
-        block = self._blocks.get(self._index(payload))
+        kind = string(delta.get("type")) or _kind_of_delta(delta)
+        block = self._block(payload)
         if block is None:
             raise self._payloads.malformed("a delta of a block that has not begun")
-        match delta.get("type"):
+        match kind:
             case "text_delta":
                 return self._say(self._keep(block, delta.get("text")))
             case "input_json_delta":
-                self._keep(block, delta.get("partial_json"))
+                self._keep(block, arguments_of(delta.get("partial_json")))
             case "thinking_delta":
                 self._keep(block, delta.get("thinking"))
             case "signature_delta":
@@ -206,7 +242,7 @@ class Assembler(answer.ResponseAssembler):
 
     def _keep(self, block: _Block, piece: object, *, part: bool = True) -> str:
         """Store a piece of a block, and check the limits."""
-        if not isinstance(piece, str):
+        if not isinstance(piece := "" if piece is None else piece, str):
             raise self._payloads.malformed("a delta has no text")
         if part:
             block.parts.append(piece)
@@ -218,13 +254,6 @@ class Assembler(answer.ResponseAssembler):
         if self._kept + len(self._blocks) > MAX_KEPT:
             raise self._payloads.malformed(f"more than {MAX_KEPT} characters")
         return piece
-
-    def _index(self, payload: dict[str, Any]) -> int:
-        """Return the index of the block that an event is about."""
-        index = payload.get("index")
-        if isinstance(index, int):
-            return index
-        raise self._payloads.malformed("an event of a block without its index")
 
     def _count(self, given: object) -> None:
         """Take the usage figures. They are totals; a missing figure is unchanged."""
@@ -299,3 +328,24 @@ class Assembler(answer.ResponseAssembler):
                 again.append(_Block(first, "tool_use").again(call))
         content = json.dumps([block for block in again if block is not None])
         return Verbatim(model=self.writer, content=content, lasting=self.lasting)
+
+
+def _kind_of(payload: Mapping[str, Any]) -> str | None:
+    """Return what an event without a type is; some name it only beside its data."""
+    delta = payload.get("delta")
+    if "content_block" in payload:
+        return "content_block_start"
+    if isinstance(delta, dict):
+        return "message_delta" if "stop_reason" in delta else "content_block_delta"
+    return "message_start" if isinstance(payload.get("message"), dict) else None
+
+
+def _kind_of_delta(delta: Mapping[str, Any]) -> str:
+    """Return what a delta without a type is, by its field."""
+    kinds = {
+        "text": "text_delta",
+        "partial_json": "input_json_delta",
+        "thinking": "thinking_delta",
+        "signature": "signature_delta",
+    }
+    return next((kind for name, kind in kinds.items() if name in delta), "")

@@ -7,8 +7,8 @@ does not know them by name, but goes by what it can distinguish:
   stream, since a late fragment may still belong to any of them.
 * A fragment belongs to the call with its ``index``; without an index to the call with
   its id, otherwise to the last one. It opens a new call if it brings a name and cannot
-  continue the last one: another id; or, where ids do not tell, another name; or an
-  object after an object that was already closed.
+  continue the last one: another id, unless the arguments go on; or, where ids do not
+  tell, another name; or an object after an object that was already closed.
 * Calls make a tool turn, whatever the finish reason says. If the answer was cut
   (``length``, ``content_filter``), a call whose arguments are not a whole JSON object
   is dropped: it never runs, and gets no result. The calls before it are complete, so
@@ -33,6 +33,15 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers import answer
+from glyphoxa_trio.providers.deltas import (
+    Fragment,
+    delta_of,
+    fragment_of,
+    place,
+    rows,
+    settled,
+    text_of,
+)
 from glyphoxa_trio.providers.failures import error_in, stream_error, written_by_model
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -68,16 +77,6 @@ from glyphoxa_trio.providers.thoughts import Thoughts
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .deltas import (
-    Fragment,
-    delta_of,
-    fragment_of,
-    place,
-    rows,
-    settled,
-    text_of,
-)
-
 _CUT: Final[Mapping[str, FinishReason]] = {
     "length": FinishReason.LENGTH,
     "content_filter": FinishReason.FILTERED,
@@ -93,26 +92,27 @@ class _Slot:
     name: str = ""
     parts: list[str] = attrs.field(factory=list)
     fields: Collected = attrs.field(factory=Collected)
-
     _may_end: bool = attrs.field(default=False, init=False)
     _looks: int = attrs.field(default=0, init=False)
 
     @property
-    def arguments(self) -> str:
-        return "".join(self.parts)
+    def written(self) -> str:
+        """All pieces of the arguments."""
+        return "".join(self.parts).strip()
 
     def continued_by(self, piece: Fragment) -> bool:
         """Return whether a fragment continues this call."""
         if not piece.name:
             return True
-        another = piece.id and self.id and piece.id != self.id
-        if piece.arguments.lstrip()[:1] == "{" and self._is_closed():
+        another = piece.id and piece.id != self.id
+        opens = piece.arguments.lstrip()[:1] == "{"
+        if (opens or another) and self._is_closed():
             # An empty object may come before the text.
-            known = piece.id and piece.id == self.id
-            return bool(known) and self.arguments.strip() == "{}"
-        if another:  # some make a new id for each piece
-            going_on = piece.index is not None and piece.arguments.strip()
-            return bool(going_on) and self.name == piece.name and not self._is_closed()
+            return bool(piece.id) and not another and self.written == "{}"
+        if another and self.id:  # some make a new id for each piece
+            if not piece.arguments.strip() or self.name != piece.name:
+                return False
+            return piece.index is not None or not opens
         return self.name in ("", piece.name)
 
     def add(self, arguments: str) -> None:
@@ -127,7 +127,7 @@ class _Slot:
         if self._looks == MAX_CALLS or not self._may_end:
             return False
         self._looks += 1
-        return is_whole(self.arguments)
+        return is_whole(settled(self.parts))
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -281,9 +281,12 @@ class Assembler(answer.ResponseAssembler):
         """Return the pieces of calls in a delta."""
         entries = rows(delta.get("tool_calls"))
         legacy = delta.get("function_call")  # the form before; some send both
-        if legacy and not entries and (self._legacy or not self._slots):
-            self._legacy = True
-            return [{"function": legacy}]
+        if isinstance(legacy, dict) and not entries:
+            if not self._slots:
+                self._legacy = True
+                return [{"function": legacy}]
+            # There is only one, so its name says nothing when it comes again.
+            return [{"function": legacy | {"name": None}}] * self._legacy
         return entries
 
     def _keep(self, delta: dict[str, Any]) -> None:
@@ -325,7 +328,7 @@ class Assembler(answer.ResponseAssembler):
 
     def _goes_on(self, slot: _Slot, name: str) -> bool:
         """Return whether this is another piece of a tool's name."""
-        if not name or slot.name in self.names or slot.arguments.strip():
+        if not name or slot.name in self.names or slot.written:
             return False
         return any(known.startswith(slot.name + name) for known in self.names)
 

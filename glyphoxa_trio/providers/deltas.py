@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.providers.opaque import is_thought
-from glyphoxa_trio.providers.payloads import is_whole, string
+from .opaque import is_thought
+from .payloads import is_whole, string
 
 _DECODER: Final = json.JSONDecoder()
 _SIGN: Final = re.compile(r"\S")
@@ -35,8 +35,12 @@ def rows(value: object) -> list[Any]:
             return [row for row in value if row is not None]
         case dict() if value and all(str(key).isdecimal() for key in value):
             found = sorted((int(key), row) for key, row in value.items())
-            return [{"index": at, **row} for at, row in found if isinstance(row, dict)]
+            return [_at(key, row) for key, row in found if isinstance(row, dict)]
     return [value] if value else []
+
+
+def _at(key: int, row: dict[str, Any]) -> dict[str, Any]:
+    return row if place(row.get("index")) is not None else {**row, "index": key}
 
 
 def place(value: object) -> int | None:
@@ -110,12 +114,13 @@ def fragment_of(entry: Mapping[str, Any]) -> Fragment:
         place(entry.get("index")),
         string(entry.get("id")),
         string(function.get("name")),
-        _arguments_of(function.get("arguments")),
+        arguments_of(function.get("arguments")),
         entry,
     )
 
 
-def _arguments_of(value: object) -> str:
+def arguments_of(value: object) -> str:
+    """Return the text of arguments, or of a piece of them."""
     match value:
         case None:
             return ""
