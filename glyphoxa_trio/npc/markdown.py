@@ -28,7 +28,7 @@ import attrs
 from .stage_directions import stage_directions
 
 _EMOJI: Final = (
-    "\u2139\u2300-\u23ff\u2500-\u259f\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+    "\u2139\u2300-\u23ff\u2500-\u266c\u2670-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 )
 # What changes the look of the character before it, and is never spoken.
 _LOOK: Final = "\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
@@ -37,7 +37,7 @@ _BULLETS: Final = "\u2022\u2023\u2043\u2219\u25aa\u25cf\u25e6\u00b7"
 # Any of these in a sentence, and it is read in full.
 _SPECIAL: Final = re.compile(
     rf"[*_`~#<>|\[\]\\$&({{\uff08\u3010\uff0a\u3008\u3014\u301c\uff3b\uff5e{_EMOJI}{_LOOK}{_ARROWS}{_BULLETS}]"
-    r"|::|://|\bwww\.|==|^\s*[-+=:](?:\s|[-+=]|$)|[A-Za-z]/"
+    r"|::|://|---|\bwww\.|==|^\s*[-+=:](?:\s|[-+=]|$)|[A-Za-z]/"
     r"|[:;=]['-]?[()DPpOo3/]|:\w+:|\bxD\b|\^|ʕ|¯"
 )
 # A line of nothing but signs: a rule, the underline of a heading, a row of a table.
@@ -82,6 +82,8 @@ _MARK: Final = re.compile(
       (?<!\s)\$\$?(?!\d)
     | (?<![\w:\\])(?P<loose>\\(?:[dt]?frac\s*\{{[^{{}}]*\}}\s*\{{[^{{}}]*\}}
       |(?:{"|".join(filter(str.isalpha, _SIGNS))})(?![A-Za-z])))
+    | (?<![\w:\\])(?P<newline>(?:\\n)+)(?!eq|[eiu]\b|abla|ot\b)
+    | \\(?:text[a-z]*|emph|math[a-z]+)\{{(?P<styled>[^{{}}]*)\}}
     | \\(?P<escaped>[!-/:-@\[-`{{-~])
     | (?P<break>\\$)
     | (?P<fence>`{{3,}})[^`]*$
@@ -106,9 +108,9 @@ _MARK: Final = re.compile(
     | (?P<arrow>(?<!\S)(?:<?-{{1,2}}>|<-{{1,2}}|=>)(?!\S))
     | (?P<lines>_+)
     | (?P<waves>~+)
-    | (?P<bright>==+)
+    | (?P<bright>==(?!=))
     | (?P<hidden>\|\|)(?!\s*\|)
-    | (?P<cell>\|[\s|]*|[{_ARROWS}]+|[{_BULLETS}])
+    | (?P<cell>\|[\s|]*|-{{3,}}|={{3,}}|[{_ARROWS}]+|[{_BULLETS}])
     | [\#*][{_LOOK}]+
     | (?P<emoji>[{_EMOJI}](?:[{_EMOJI}{_LOOK}]|\u200d)*|[{_LOOK}]+)
     """,
@@ -340,7 +342,7 @@ class _FormBuilder:
         self._trim()
         if self._length:
             last = self._pieces[-1][-1]
-            self._put(" " if last in _TIGHT else ", ", written)
+            self._put(" " if last in _TIGHT and last != ")" else ", ", written)
         self._gap = True
 
     def leave_out(self) -> None:
@@ -398,7 +400,9 @@ def _said(kind: str | None, mark: re.Match[str], line: str) -> str:
             url = mark["url"].rstrip(_BEHIND_ADDRESS)
             tail = mark["url"][len(url) :].lstrip(")" if "(" in url else "")
             return _host(url) + tail.translate(_NO_MARKS | _NO_LINES)
-        case "mail" | "raised":
+        case "newline":
+            return " "
+        case "mail" | "raised" | "styled":
             return mark[kind]
         case "tag":
             return " " if mark["tag"].strip("/").lower() in _APART else ""

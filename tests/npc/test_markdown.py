@@ -96,6 +96,9 @@ def spoken(*pieces: str) -> list[str]:
         ("un**believ**able and x^2^ ^(small)", "unbelievable and x2 (small)"),
         ("See https://a.example/Dwarf_(myth).", "See a.example."),
         ("> [!NOTE] It is out.", "It is out."),
+        ("--- Menu === Ale---Bread ---", "Menu, Ale, Bread"),
+        ("| Orc (chief) | 15 |", "Orc (chief), 15"),
+        (r"\textbf{Beware}\n the \emph{orc} in A♯.", "Beware the orc in A♯."),
         (": The definition.", "The definition."),
         ("Hi {{user}}, {name}.", "Hi {{user}}, {name}."),
         # signs that are no marks
