@@ -335,6 +335,146 @@ def review_facts(
     )
 
 
+About = Annotated[
+    list[str] | None,
+    typer.Option("--about", metavar="NAME", help="An entity it is about; repeatable."),
+]
+Keyword = Annotated[
+    list[str] | None,
+    typer.Option("--keyword", help="Another word that finds it; repeatable."),
+]
+KnownTo = Annotated[
+    list[str] | None,
+    typer.Option("--known-to", metavar="NPC", help="Only this NPC; repeatable."),
+]
+FactTopic = Annotated[
+    list[str] | None,
+    typer.Option("--topic", help="Only NPCs that know about it; repeatable."),
+]
+
+
+@memory_app.command(name="add")
+def add_fact(
+    where: Where,
+    text: Annotated[str, typer.Argument(help="One sentence.", show_default=False)],
+    about: About = None,
+    pin: Annotated[
+        bool,
+        typer.Option("--pin", help="Tell it in every turn of an NPC that may know it."),
+    ] = False,
+    keyword: Keyword = None,
+    secret: Annotated[
+        bool, typer.Option("--secret", help="No NPC knows it, but those of --known-to.")
+    ] = False,
+    known_to: KnownTo = None,
+    topic: FactTopic = None,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: campaign, fact (its id).")
+    ] = False,
+) -> None:
+    """Add a fact, as your word.
+
+    Pinned ones are the core of what NPCs know: memory add CONFIG "Aria seeks Kael, and
+    mushrooms make her ill." --about Aria --pin. Exit status: 0 added, or there already;
+    2 there is no such entity or campaign.
+    """
+    from .memory_edit import FactChanges, add
+
+    changes = FactChanges(
+        text=text,
+        about=about,
+        pinned=pin,
+        keywords=keyword,
+        secret=secret,
+        known_to=known_to,
+        topics=topic,
+    )
+    raise typer.Exit(
+        add(where, changes, campaign=campaign, tenant=tenant, as_json=json)
+    )
+
+
+@memory_app.command(name="edit")
+def edit_fact(
+    where: Where,
+    fact: Annotated[
+        int, typer.Argument(metavar="ID", help="Its number.", show_default=False)
+    ],
+    text: Annotated[
+        str | None, typer.Option("--text", help="What it says.", show_default=False)
+    ] = None,
+    about: About = None,
+    pin: Annotated[
+        bool | None, typer.Option("--pin/--no-pin", help="Tell it in every turn.")
+    ] = None,
+    keyword: Keyword = None,
+    secret: Annotated[
+        bool | None,
+        typer.Option("--secret/--no-secret", help="Hide it from NPCs, or not."),
+    ] = None,
+    known_to: KnownTo = None,
+    topic: FactTopic = None,
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="All NPCs may know it.")
+    ] = False,
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: campaign, fact (its id).")
+    ] = False,
+) -> None:
+    """Change a fact, as your word: only what is given.
+
+    `search` and `review` show the numbers. With --text, it is true. Exit status: 0
+    changed, 2 there is no such fact or entity.
+    """
+    from .memory_edit import FactChanges, edit
+
+    changes = FactChanges(
+        text=text,
+        about=about,
+        pinned=pin,
+        keywords=keyword,
+        secret=False if everyone else secret,
+        known_to=() if everyone else known_to,
+        topics=() if everyone else topic,
+    )
+    raise typer.Exit(
+        edit(where, fact, changes, campaign=campaign, tenant=tenant, as_json=json)
+    )
+
+
+@memory_app.command(name="delete")
+def delete_items(
+    where: Where,
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WHAT...",
+            help="The number of a fact, or the id or name of an entity.",
+            show_default=False,
+        ),
+    ],
+    campaign: Campaign = None,
+    tenant: Tenant = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: campaign, removed (ids).")
+    ] = False,
+) -> None:
+    """Remove facts, and entities with their relationships.
+
+    What a player said is removed for good by `forget`. Exit status: 0 removed, 2 there
+    is no such fact or entity, and nothing was removed.
+    """
+    from .memory_edit import delete
+
+    raise typer.Exit(
+        delete(where, what, campaign=campaign, tenant=tenant, as_json=json)
+    )
+
+
 @memory_app.command(name="reveal")
 def reveal_secrets(
     where: Where,

@@ -433,6 +433,12 @@ class KnowledgeGraph(Protocol):
         """
         ...
 
+    async def pinned(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 12
+    ) -> tuple[Fact, ...]:
+        """Return the accepted facts that are pinned, the newest first."""
+        ...
+
     async def judge(
         self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool
     ) -> Fact:

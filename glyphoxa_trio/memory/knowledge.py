@@ -160,7 +160,8 @@ class Fact:
 
     ``about``: the ids of entities. ``id`` is given by the store. ``lines``: the session
     and number of each line that it was taken from, in order. A viewer finds in both
-    only what the viewer may see.
+    only what the viewer may see. ``pinned``: it is told in every turn of an NPC that
+    may know it. ``keywords``: other words by which it is found.
     """
 
     text: str = attrs.field(validator=checks.text_of(MOST_TEXT))
@@ -172,6 +173,12 @@ class Fact:
     provenance: Provenance = AUTHORED
     lines: tuple[tuple[str, int], ...] = attrs.field(
         default=(), converter=checks.lines, validator=checks.line_numbers
+    )
+    pinned: bool = attrs.field(
+        default=False, validator=attrs.validators.instance_of(bool)
+    )
+    keywords: tuple[str, ...] = attrs.field(
+        default=(), converter=checks.texts, validator=checks.texts_of(MOST_NAME)
     )
     id: int = 0
 
@@ -198,6 +205,11 @@ class Identity:
     neighbours: tuple[Neighbour, ...] = ()
     facts: tuple[Fact, ...] = ()
     more: bool = False
+
+
+def found_by(fact: Fact) -> str:
+    """Return the text in whose words a fact is found."""
+    return " ".join((fact.text, *fact.keywords))
 
 
 def is_that_fact(new: Fact, known: Fact) -> bool:

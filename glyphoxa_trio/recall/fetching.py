@@ -18,7 +18,7 @@ import trio
 from glyphoxa_trio.memory.contract import FoundFact, FoundLine, FoundLines, Memory
 from glyphoxa_trio.memory.entries import Evening
 from glyphoxa_trio.memory.errors import QueryRefused, UnknownItem
-from glyphoxa_trio.memory.knowledge import Identity
+from glyphoxa_trio.memory.knowledge import Fact, Identity
 from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.memory.words import COMMON, words_in_query
 from glyphoxa_trio.npc.phrases_standard import PAST_KEYWORDS
@@ -28,6 +28,7 @@ from .references import Reference, reference_in
 
 MOST_ENTITIES: Final = 4  # that were named last
 MOST_EVENINGS: Final = 60
+MOST_PINNED: Final = 12
 _MOST_LINES: Final = 12
 _MOST_FACTS: Final = 12
 _MOST_TEXT: Final = 800  # characters of an utterance that are searched for
@@ -39,6 +40,7 @@ _NOT_TELLING: Final = COMMON | frozenset(
 )
 
 SELF: Final = "self"
+PINNED: Final = "pinned"
 NAMES: Final = "names"
 EVENINGS: Final = "evenings"
 RECENT: Final = "recent"
@@ -158,6 +160,7 @@ class MemoryFetcher:
         async with trio.open_nursery() as nursery:
             if wanted.own:
                 nursery.start_soon(self.pieces.fetch, SELF, self._self)
+                nursery.start_soon(self.pieces.fetch, PINNED, self._pinned)
             if wanted.earlier or wanted.named:
                 nursery.start_soon(self.pieces.fetch, EVENINGS, self._evenings)
             if wanted.earlier:
@@ -240,6 +243,10 @@ class MemoryFetcher:
         await self.pieces.fetch(NAMES, self._names)
         called = self._called(self.npc, self.pieces.get(NAMES))
         return await self._identity(called[0]) if called else None
+
+    async def _pinned(self) -> tuple[Fact, ...]:
+        graph = self.memory.graph
+        return await graph.pinned(self.campaign, self.viewer, limit=MOST_PINNED)
 
     async def _identity(self, entity: str) -> Identity | None:
         graph = self.memory.graph

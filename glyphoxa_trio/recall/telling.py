@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from datetime import tzinfo
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -19,6 +20,8 @@ from glyphoxa_trio.memory.words import words_of
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
 
 from .fetching import (
+    MOST_PINNED,
+    PINNED,
     RECENT,
     SELF,
     MemoryFetcher,
@@ -49,7 +52,7 @@ TRANSCRIPT: Final = "memory: transcript"
 FACTS: Final = "memory: facts"
 
 # Lines of each part; a provider may give forty in all.
-_MOST_IDENTITY: Final = 8
+_MOST_IDENTITY: Final = 8 + MOST_PINNED
 _MOST_RELATIONSHIPS: Final = 8
 _MOST_SUMMARIES: Final = 8
 _MOST_TRANSCRIPT: Final = 12
@@ -87,9 +90,8 @@ class Telling:
         config, calendar = self.config, self._calendar()
         self._left = config.total
         if config.identity:
-            own = self._own()
-            sayings = self_lines(own, calendar) if own is not None else ()
-            self._tell(IDENTITY, sayings, config.identity, _MOST_IDENTITY)
+            own = self._identity_lines(calendar)
+            self._tell(IDENTITY, own, config.identity, _MOST_IDENTITY)
         if config.relationships:
             related = self._relationships()
             self._tell(
@@ -149,6 +151,17 @@ class Telling:
     def _own(self) -> Identity | None:
         own: Identity | None = self._piece(SELF, None)
         return own
+
+    def _identity_lines(self, calendar: Calendar) -> Iterator[Saying]:
+        """Yield who the NPC is, then what is pinned, then other facts about it."""
+        facts: tuple[Fact, ...] = self._piece(PINNED, ())
+        own = self._own()
+        rest = iter(self_lines(own, calendar) if own is not None else ())
+        yield from islice(rest, 1)
+        for fact in facts:
+            yield fact_line(fact, calendar, "it is pinned")
+        pinned = {fact.id for fact in facts}
+        yield from (saying for saying in rest if saying.fact not in pinned)
 
     def _identities(self, ids: tuple[str, ...]) -> list[Identity]:
         """Return the identities of these entities, as far as there are any."""

@@ -584,3 +584,63 @@ def test_only_evenings_that_are_there_and_a_model_that_can_write(filled: Path) -
     ran = run("memory", "summarise", filled)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "the offline stand-in writes no summaries" in ran.stderr
+
+
+def test_facts_are_added_changed_and_removed_by_hand(filled: Path) -> None:
+    added = said(
+        *("memory", "add", filled, "Ann seeks Kael.", "--about", "smaug", "--pin"),
+        *("--keyword", "brother", "--known-to", "bo"),
+    )["fact"]
+
+    def found(query: str, *more: str) -> list[str]:
+        shown = said("memory", "search", filled, query, *more)["found"]
+        return [x["text"] for x in shown if x["kind"] == "fact"]
+
+    assert found("brother") == found("brother", "--npc", "Bo") == ["Ann seeks Kael."]
+    fact = exported(filled)[added]
+    assert (fact["pinned"], fact["about"]) == (True, ["smaug"])
+    assert fact["reach"]["npcs"] == ["Bo"]
+    edited = said(
+        *("memory", "edit", filled, str(added), "--text", "Ann found Kael."),
+        *("--no-pin", "--secret", "--keyword", "sister"),
+    )
+    assert edited["fact"] == added
+    assert (found("brother"), found("sister")) == ([], ["Ann found Kael."])
+    assert not exported(filled)[added]["pinned"]
+    said("memory", "edit", filled, str(added), "--everyone")
+    assert exported(filled)[added]["reach"]["npcs"] is None
+    for words in (("edit", "99", "--pin"), ("delete", str(added), "nobody")):
+        ran = run("memory", words[0], filled, *words[1:])
+        assert (ran.returncode, "there is no fact" in ran.stderr) == (2, True)
+    assert said("memory", "delete", filled, str(added), "Smaug")["removed"] == [
+        str(added),
+        "smaug",
+    ]
+    assert found("sister") == []
+
+
+def exported(path: Path) -> dict[int, dict[str, Any]]:
+    """Return the facts by their number."""
+
+    async def read() -> dict[int, dict[str, Any]]:
+        async with open_memory(str(path.parent / "kept.db")) as memory:
+            return {
+                x.id: {
+                    "pinned": x.pinned,
+                    "about": list(x.about),
+                    "reach": {
+                        "npcs": None if x.reach.npcs is None else sorted(x.reach.npcs)
+                    },
+                }
+                for x in await all_facts(memory, KEY)
+            }
+
+    return trio.run(read)
+
+
+def test_a_fact_begins_a_campaign(path: Path) -> None:
+    assert said("memory", "add", path, "Aria seeks Kael.")["campaign"] == "nights"
+    ran = run("memory", "add", path, "Aria limps.", "--about", "Aria")
+    assert (ran.returncode, "there is no entity 'Aria'" in ran.stderr) == (2, True)
+    ran = run("memory", "add", path, "It rains.", "--known-to", "Nobody")
+    assert "no NPC is called 'Nobody'" in ran.stderr

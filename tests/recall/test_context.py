@@ -33,6 +33,26 @@ async def test_an_npc_is_told_who_it_is(autojump_clock: MockClock) -> None:
         ]
 
 
+async def test_what_is_pinned_is_told_in_every_turn_and_once(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_recall(without(identity=200, facts=200)) as table:
+        facts = [
+            Fact(text="Bartok limps.", about=("bartok",), pinned=True),
+            Fact(text="Aria seeks Kael.", about=("aria",), pinned=True),
+            Fact(text="Aria is a spy.", pinned=True, reach=Reach(secret=True)),
+        ]
+        await table.memory.store.graph.put(KEY, facts=facts)
+        for text in ("Good evening!", "What do you know of Kael?"):
+            told = await table.told(text)
+            assert told[1:3] == [
+                "You know: \u201cAria seeks Kael.\u201d",
+                "You know: \u201cBartok limps.\u201d",
+            ]
+            assert sum("Kael" in x for x in told) == 1
+            assert not any("spy" in x for x in told)
+
+
 async def test_it_is_told_how_it_is_related_to_who_speaks_and_is_named(
     autojump_clock: MockClock,
 ) -> None:
@@ -231,7 +251,7 @@ async def test_a_part_without_budget_is_not_asked_for(
 ) -> None:
     async with open_recall(without(identity=200)) as table:
         await table.told("What about Greymantle, last time?")
-        assert {name for name, _ in table.memory.asked} == {"identity"}
+        assert {name for name, _ in table.memory.asked} == {"identity", "pinned"}
 
 
 async def test_a_budget_is_kept(autojump_clock: MockClock) -> None:

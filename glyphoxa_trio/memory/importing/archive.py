@@ -176,7 +176,7 @@ def _known(kind: type[T], data: Mapping[str, Any]) -> T:
         if not isinstance(made["provenance"], Mapping):
             raise ValueError("provenance: expected an object")
         made["provenance"] = Provenance(**_fields(Provenance, made["provenance"]))
-    for name in ("aliases", "about", "lines"):
+    for name in ("aliases", "about", "lines", "keywords"):
         if name in made:
             if not isinstance(made[name], list):
                 raise ValueError(f"{name}: expected a list")

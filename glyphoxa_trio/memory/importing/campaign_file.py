@@ -12,6 +12,9 @@
           - text: He was a lich once.
             secret: true             # until the game master reveals it
             known_to: [Mirela]       # but this NPC knows
+          - text: He owes Bartok a boat.
+            pinned: true             # in every turn of an NPC that may know it
+            keywords: [debt, ship]   # other words by which it is found
       - name: Black Tower
         kind: location
         topics: [arcana]             # only NPCs that know about one of these topics
@@ -69,6 +72,8 @@ class _KnownTo:
 class _FactEntry(_KnownTo):
     text: Text
     about: tuple[Text, ...] = ()
+    pinned: bool = False
+    keywords: tuple[Text, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -220,6 +225,8 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
                 within=entry.reach,
                 inherits=fact.reach == EVERYONE,
                 where=f"{where}.facts[{number}]",
+                pinned=fact.pinned,
+                keywords=fact.keywords,
             )
     for at, edge in enumerate(file.relationships):
         drafts.link(
@@ -238,6 +245,8 @@ def _take(file: _CampaignFile, drafts: Drafts) -> None:
             reach=fact.reach,
             inherits=fact.reach == EVERYONE,
             where=f".facts[{at}]",
+            pinned=fact.pinned,
+            keywords=fact.keywords,
         )
 
 

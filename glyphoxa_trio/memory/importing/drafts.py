@@ -66,6 +66,8 @@ class _FactDraft:
     inherits: bool
     by: str
     where: str
+    pinned: bool
+    keywords: tuple[str, ...]
 
 
 @attrs.define(eq=False)
@@ -191,6 +193,8 @@ class Drafts:
         within: Reach = EVERYONE,
         inherits: bool = False,
         where: str = "",
+        pinned: bool = False,
+        keywords: Iterable[str] = (),
     ) -> None:
         """Add a text about items, as one fact or, if it is long, as several.
 
@@ -211,6 +215,8 @@ class Drafts:
                     inherits=inherits,
                     by=self.by,
                     where=where,
+                    pinned=pinned,
+                    keywords=tuple(keywords),
                 )
             )
 
@@ -327,11 +333,14 @@ class Drafts:
             reach = self._as_open(common(every))
             same = facts.get((one.text, reach))
             both = dict.fromkeys([*(same.about if same else ()), *about])
+            words = dict.fromkeys([*(same.keywords if same else ()), *one.keywords])
             facts[one.text, reach] = Fact(
                 text=one.text,
                 about=tuple(both),
                 reach=reach,
                 provenance=same.provenance if same else self._provenance(one.by),
+                pinned=one.pinned or (same is not None and same.pinned),
+                keywords=tuple(words),
             )
         return facts.values()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from glyphoxa_trio.memory.knowledge import (
     Neighbour,
     Relationship,
     Standing,
+    found_by,
     is_that_fact,
 )
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach, Viewer
@@ -221,7 +223,7 @@ class InMemoryGraph:
         # A rare word counts for more: rare among these facts, since a score that
         # depended on facts that the viewer may not know would betray them.
         for word in telling:
-            having = [x for x in seen if word in words_of(x.text)]
+            having = [x for x in seen if word in words_of(found_by(x))]
             for fact in having:
                 scores[fact.id] += 1 / (1 + math.log(len(having)))
         found = [
@@ -231,6 +233,14 @@ class InMemoryGraph:
         ]
         found.sort(key=lambda x: (-x.score, -x.fact.provenance.at, -x.fact.id))
         return tuple(found[: max(0, limit)])
+
+    async def pinned(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 12
+    ) -> tuple[Fact, ...]:
+        known = await self.facts(
+            campaign, viewer, standings=(Standing.ACCEPTED,), limit=sys.maxsize
+        )
+        return tuple(x.fact for x in known if x.fact.pinned)[: max(0, limit)]
 
     def _as_seen(self, campaign: CampaignKey, viewer: Viewer, fact: Fact) -> Fact:
         every = self.rows.entities

@@ -28,6 +28,7 @@ from .graph_queries import (
     facts_seen,
     identity_seen,
     names_of,
+    pinned_seen,
     reading_of,
 )
 from .knowledge_writing import PostgresWriting, check_fact, drop_changed_chunk
@@ -108,6 +109,13 @@ class PostgresGraph:
         return await self.pool.read(
             facts_seen, campaign, viewer, words, about, standings, limit
         )
+
+    async def pinned(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 12
+    ) -> tuple[Fact, ...]:
+        if limit <= 0:
+            return ()
+        return await self.pool.read(pinned_seen, campaign, viewer, limit)
 
     async def judge(
         self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool

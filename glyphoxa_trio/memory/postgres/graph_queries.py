@@ -19,6 +19,7 @@ from glyphoxa_trio.memory.errors import unknown_entity
 from glyphoxa_trio.memory.knowledge import (
     Entity,
     EntityKind,
+    Fact,
     Identity,
     Neighbour,
     Standing,
@@ -234,6 +235,21 @@ def facts_seen(
         scores = dict.fromkeys(newest, 0.0)
     facts = reading.facts(list(scores))
     return tuple(FoundFact(fact=x, score=scores[x.id]) for x in facts)
+
+
+def pinned_seen(
+    connection: Connection, key: CampaignKey, viewer: Viewer, limit: int
+) -> tuple[Fact, ...]:
+    """Return the accepted facts that are pinned, the newest first."""
+    reading = reading_of(connection, key, viewer)
+    rows = reading.rows(
+        "select x.id from fact x where x.campaign = %(campaign)s and x.pinned"
+        f" and standing = %(accepted)s and {seen_by(reading.viewer)}"
+        " order by x.at desc, x.id desc limit %(limit)s",
+        accepted=Standing.ACCEPTED.value,
+        limit=min(limit, _MOST),
+    )
+    return reading.facts([id_ for (id_,) in rows])
 
 
 def _ranked(

@@ -144,7 +144,8 @@ class PostgresReading:
                 and line.campaign = source.campaign
                 where source.fact = x.id and {seen_by(self.viewer, "line")}
                 order by source.place
-            ), {_SHOWN} from unnest(%(ids)s::bigint[]) with ordinality as given (i, p)
+            ), x.pinned, x.keywords, {_SHOWN}
+            from unnest(%(ids)s::bigint[]) with ordinality as given (i, p)
             join fact x on x.id = i {AUDIENCE} order by p
             """,
             ids=list(ids),
@@ -158,8 +159,10 @@ class PostgresReading:
                 reach=reach_of(*rest[:3]),
                 provenance=_told(*rest[3:]),
                 lines=tuple((session, int(n)) for session, n in lines),
+                pinned=pinned,
+                keywords=keywords,
             )
-            for id_, text, standing, about, lines, *rest in rows
+            for id_, text, standing, about, lines, pinned, keywords, *rest in rows
         )
 
 

@@ -14,6 +14,7 @@ from glyphoxa_trio.memory.knowledge import (
     Fact,
     Provenance,
     Relationship,
+    found_by,
 )
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach
 from glyphoxa_trio.memory.words import folded
@@ -58,7 +59,7 @@ _PUT_RELATIONSHIP: Final = _upsert(
     "source, type, target",
     ("source", "type", "target", "attributes", *_KNOWN),
 )
-_FACT: Final = ("text", "standing", *_KNOWN)
+_FACT: Final = ("text", "standing", "pinned", "keywords", *_KNOWN)
 _ADD_FACT: Final = f"""
     insert into fact (campaign, {", ".join(_FACT)}, words)
     values (%(campaign)s, {", ".join(f"%({x})s" for x in _FACT)},
@@ -166,7 +167,9 @@ class PostgresWriting:
             **self._columns(one.reach, one.provenance),
             "text": one.text,
             "standing": one.standing.value,
-            "words": index_words(one.text),
+            "pinned": one.pinned,
+            "keywords": [fit(x) for x in one.keywords],
+            "words": index_words(found_by(one)),
         }
         if one.id:
             return self._replace(one, values, ids)

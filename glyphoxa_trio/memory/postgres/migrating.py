@@ -158,7 +158,8 @@ def _names(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
 
 def _facts(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
     rows = connection.execute(
-        f"select id, text from fact where id <= %s order by id desc limit {ROWS}"
+        "select id, concat_ws(' ', text, variadic keywords) from fact where id <= %s"
+        f" order by id desc limit {ROWS}"
         " for update",
         (upto,),
     ).fetchall()

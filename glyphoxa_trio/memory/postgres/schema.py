@@ -278,4 +278,10 @@ MIGRATIONS: Final = (
     alter table evening add column put_off bigint not null default 0;
     alter table evening add column due double precision;
     """,
+    # Facts that are told in every turn, and words that find one.
+    """
+    alter table fact add column pinned boolean not null default false;
+    alter table fact add column keywords text[] not null default '{}';
+    create index fact_pinned on fact (campaign) where pinned;
+    """,
 )

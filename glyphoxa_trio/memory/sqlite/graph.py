@@ -24,7 +24,13 @@ from glyphoxa_trio.memory.words import MOST_QUERY, words_in_query, words_of
 from glyphoxa_trio.storage.pool import SqlitePool
 
 from .audiences import EVERY_NPC, known_campaign, sight_of
-from .graph_queries import entities_seen, facts_seen, identity_seen, names_of
+from .graph_queries import (
+    entities_seen,
+    facts_seen,
+    identity_seen,
+    names_of,
+    pinned_seen,
+)
 from .knowledge_reading import KnowledgeReading
 from .knowledge_writing import write_knowledge
 
@@ -109,6 +115,11 @@ class SqliteGraph:
             tuple(dict.fromkeys(standings)),
             _limit(limit),
         )
+
+    async def pinned(
+        self, campaign: CampaignKey, viewer: Viewer, *, limit: int = 12
+    ) -> tuple[Fact, ...]:
+        return await self.pool.read(pinned_seen, campaign, viewer, _limit(limit))
 
     async def judge(
         self, campaign: CampaignKey, fact: int, standing: Standing, *, confirmed: bool

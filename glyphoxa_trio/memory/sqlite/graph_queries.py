@@ -24,6 +24,7 @@ from glyphoxa_trio.memory.errors import unknown_entity
 from glyphoxa_trio.memory.knowledge import (
     Entity,
     EntityKind,
+    Fact,
     Identity,
     Neighbour,
     Standing,
@@ -183,6 +184,21 @@ def facts_seen(
         scores = dict.fromkeys(_newest(connection, sight, about, standings, limit), 0.0)
     facts = KnowledgeReading(connection, sight).facts(list(scores))
     return tuple(FoundFact(fact=x, score=scores[x.id]) for x in facts)
+
+
+def pinned_seen(
+    connection: apsw.Connection, key: CampaignKey, viewer: Viewer, limit: int
+) -> tuple[Fact, ...]:
+    """Return the accepted facts that are pinned, the newest first."""
+    if (sight := sight_of(connection, key, viewer)) is None:
+        return ()
+    seen, values = sight.where("fact.")
+    ids = connection.execute(
+        f"select id from fact where campaign = ? and pinned and {seen}"
+        " and standing = ? order by at desc, id desc limit ?",
+        (sight.campaign, *values, Standing.ACCEPTED.value, limit),
+    )
+    return KnowledgeReading(connection, sight).facts([id_ for (id_,) in ids])
 
 
 def _about(sight: Sight, about: Sequence[str]) -> tuple[str, tuple[Any, ...]]:

@@ -20,7 +20,7 @@ KNOWN: Final = (
 )
 ENTITY: Final = ("campaign", "slug", "kind", "name", "summary", "attributes", *KNOWN)
 RELATIONSHIP: Final = ("source", "type", "target", "attributes", *KNOWN)
-FACT: Final = ("campaign", "text", "standing", *KNOWN)
+FACT: Final = ("campaign", "text", "standing", "pinned", "keywords", *KNOWN)
 
 
 def listed(values: Iterable[object]) -> str:

@@ -201,14 +201,16 @@ class KnowledgeReading:
             " from json_each(?) as wanted cross join fact on fact.id = wanted.value",
             (rows,),
         ):
-            id_, _, text, standing = row[:4]
+            id_, _, text, standing, pinned, keywords = row[:6]
             found[id_] = Fact(
                 id=id_,
                 text=text,
                 about=tuple(about.get(id_, ())),
                 standing=Standing(standing),
-                reach=self.reach(row[4:7]),
-                provenance=self._provenance(row[7:]),
+                reach=self.reach(row[6:9]),
+                provenance=self._provenance(row[9:]),
+                pinned=pinned != 0,
+                keywords=() if keywords == "[]" else json.loads(keywords),
                 lines=tuple(lines.get(id_, ())),
             )
         return tuple(found[id_] for id_ in ids)

@@ -13,7 +13,13 @@ import attrs
 
 from glyphoxa_trio.memory.checks import as_json
 from glyphoxa_trio.memory.errors import unknown_entity, unknown_fact, unknown_line
-from glyphoxa_trio.memory.knowledge import Entity, Fact, Provenance, Relationship
+from glyphoxa_trio.memory.knowledge import (
+    Entity,
+    Fact,
+    Provenance,
+    Relationship,
+    found_by,
+)
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach
 from glyphoxa_trio.memory.words import folded
 
@@ -137,6 +143,8 @@ class KnowledgeWriting:
             self.campaign,
             one.text,
             one.standing.value,
+            int(one.pinned),
+            listed(one.keywords),
             *self._known(one.reach, one.provenance),
         )
         id_: int = self.connection.execute(_PUT_FACT, row).get
@@ -144,7 +152,7 @@ class KnowledgeWriting:
             for table in ("fact_about", "source"):
                 self.connection.execute(f"delete from {table} where fact = ?", (id_,))
             self.connection.execute("delete from fact_words where rowid = ?", (id_,))
-        add_fact_words(self.connection, id_, self.campaign, one.text)
+        add_fact_words(self.connection, id_, self.campaign, found_by(one))
         self.connection.executemany(
             "insert into fact_about (fact, entity, place) values (?, ?, ?)",
             ((id_, ids[x], place) for place, x in enumerate(one.about)),

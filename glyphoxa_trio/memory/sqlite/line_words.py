@@ -119,7 +119,9 @@ def _names(connection: apsw.Connection, first: int, last: int) -> None:
 
 def _facts(connection: apsw.Connection, first: int, last: int) -> None:
     rows: list[tuple[Any, ...]] = connection.execute(
-        "select id, campaign, text from fact where id between ? and ?", (first, last)
+        "select id, campaign, text || ' ' || (select coalesce(group_concat(value, ' '),"
+        " '') from json_each(keywords)) from fact where id between ? and ?",
+        (first, last),
     ).fetchall()
     for id_, campaign, text in rows:
         if not text.isascii():  # those have the same words as ever

@@ -305,5 +305,11 @@ SCHEMA: Final = Schema(
         alter table evening add column put_off integer not null default 0;
         alter table evening add column due real;
         """,
+        # Facts that are told in every turn, and a JSON array of words that find one.
+        """
+        alter table fact add column pinned integer not null default 0;
+        alter table fact add column keywords text not null default '[]';
+        create index fact_pinned on fact (campaign) where pinned;
+        """,
     ),
 )

@@ -207,6 +207,51 @@ async def test_rare_words_count_for_more(open_store: OpenStore) -> None:
                 await store.graph.facts(key, BARTOK, words)
 
 
+async def test_what_is_pinned_is_for_those_who_may_know_it(
+    open_store: OpenStore,
+) -> None:
+    key = fresh()
+    bartoks, hidden = Reach.of("Bartok"), Reach(secret=True)
+    known = [
+        Fact(text="Aria seeks Kael.", pinned=True),
+        Fact(text="Mushrooms make Aria ill.", pinned=True, reach=bartoks),
+        Fact(text="Aria is a spy.", pinned=True, reach=hidden),
+        Fact(text="Ann knows magic.", pinned=True, reach=Reach(topics={"magic"})),
+        Fact(text="It is not so.", pinned=True, standing=Standing.REJECTED),
+        Fact(text="It rains."),
+    ]
+    async with open_store() as store:
+        await store.graph.put(key, facts=known)
+        await store.graph.put(fresh(), facts=known)
+
+        async def pinned(viewer: Viewer, limit: int = 12) -> list[str]:
+            found = await store.graph.pinned(key, viewer, limit=limit)
+            assert all(x.pinned for x in found)
+            return [x.text for x in found]
+
+        assert await pinned(BARTOK) == ["Mushrooms make Aria ill.", "Aria seeks Kael."]
+        assert await pinned(BARTOK, 1) == ["Mushrooms make Aria ill."]
+        assert await pinned(BARTOK, 0) == []
+        assert await pinned(ANN) == ["Ann knows magic.", "Aria seeks Kael."]
+        assert len(await pinned(GAME_MASTER)) == 4
+        (one, *_) = await store.graph.pinned(key, BARTOK)
+        await store.graph.put(key, facts=[attrs.evolve(one, pinned=False)])
+        assert await pinned(BARTOK) == ["Aria seeks Kael."]
+        assert await store.graph.pinned(fresh(), BARTOK) == ()
+
+
+async def test_a_fact_is_found_by_its_keywords_too(open_store: OpenStore) -> None:
+    key = fresh()
+    fact = Fact(text="Wenna hears bells.", keywords=("the Drowned Chapel", "Straße"))
+    async with open_store() as store:
+        (id_,) = await store.graph.put(key, facts=[fact])
+        for query in ("bells", "What of the chapel?", "strasse"):
+            (found,) = await store.graph.facts(key, BARTOK, query)
+            assert found.fact == attrs.evolve(fact, id=id_)
+        await store.graph.put(key, facts=[attrs.evolve(fact, id=id_, keywords=())])
+        assert await store.graph.facts(key, BARTOK, "chapel") == ()
+
+
 async def test_the_chunk_of_a_fact_goes_when_the_fact_has_changed(
     open_store: OpenStore,
 ) -> None:
