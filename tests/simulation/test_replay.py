@@ -166,6 +166,22 @@ def one_of(*replies: Reply) -> ScriptedLLM:
     return ScriptedLLM(replies)
 
 
+def test_a_recorder_forgets_sessions_that_have_ended() -> None:
+    async def main() -> None:
+        recorder = recorder_of(LineOutput(io.BytesIO()))
+        environment = recorder.environment(
+            FakeWorld(taking(0.25), OFFERS).environment()
+        )
+        async with open_runtime(table(), environment=environment) as runtime:
+            for number in range(50):
+                async with runtime.session(f"{number}") as session:
+                    await listen(session.npc("Bo"), "hello")
+            assert len(recorder._hearing) <= 1  # of the session that ended last
+        assert recorder.failed == 0
+
+    virtual.run(main, seed=0, clock=ExactClock())
+
+
 def read(data: bytes) -> Recorded:
     return recorded(data)
 

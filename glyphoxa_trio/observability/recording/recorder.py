@@ -217,6 +217,9 @@ class Recorder(Hooks):
         if self._quiet is not None:
             await until_quiet(self._quiet)
         self.note("ended", **session.named)
+        self._speaking = {x for x in self._speaking if x.session != session}
+        for npc in [x for x in self._hearing if x.session != session]:
+            self._listening_to(npc)  # forgets what has ended since
 
     def registered(self) -> None:
         assert self._host is not None
@@ -298,10 +301,15 @@ class Recorder(Hooks):
     def _tell_who_is_behind(self, npc: NpcId) -> None:
         """Note the listeners that are behind: they hear the rest after the last line.
         An NPC remembers those of its own words that were heard by then."""
-        listening = {x for x in self._hearing.get(npc, ()) if not x.gone}
-        self._hearing[npc] = listening
-        for stream in sorted(listening, key=lambda x: x.say):
+        for stream in sorted(self._listening_to(npc), key=lambda x: x.say):
             stream.tell_if_behind()
+
+    def _listening_to(self, npc: NpcId) -> set[HeardStream]:
+        """Return the listeners of an NPC, and forget those that are gone."""
+        listening = {x for x in self._hearing.pop(npc, ()) if not x.gone}
+        if listening:
+            self._hearing[npc] = listening
+        return listening
 
     def _event(self, event: TurnEvent) -> None:
         if isinstance(event, TurnKept):  # comes when the disk is done
