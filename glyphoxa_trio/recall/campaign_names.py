@@ -1,14 +1,16 @@
 """The compiled names of campaigns: made when they are first needed, and kept.
 
 A thousand names take a few hundredths of a second to compile. That is done in a thread,
-once for each campaign and again after a change, and no turn waits for it longer than
-for any other part of its context.
+once for each campaign and again after a change. No turn waits for it: until it is done
+the first time, names are found as they are written.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -20,7 +22,7 @@ from glyphoxa_trio.memory.visibility import CampaignKey, Viewer
 from glyphoxa_trio.npc.topics import NO_NAMES, PublicNames
 
 from .name_keys import everyone_knows
-from .names import NameIndex
+from .names import NameIndex, UncompiledNames
 
 _MOST: Final = 256  # campaigns
 _ANYBODY: Final = Viewer("")  # knows what all know, and nothing else
@@ -30,6 +32,8 @@ _FRESH: Final = 60.0
 _AFTER_FAILURE: Final = 5.0
 # The names of so few are compiled without a thread.
 _FEW: Final = 50
+_AT_ONCE: Final = 20  # names
+_PAUSE: Final = 0.0002  # seconds
 
 
 @attrs.define(eq=False)
@@ -50,6 +54,12 @@ class _Campaign:
 
     def begin(self) -> None:
         self.loading = trio.Event()
+
+    def take_first(self, names: UncompiledNames) -> None:
+        """Have names before any are compiled; who waits for them goes on."""
+        self.named, self.index = names.names, names
+        if self.loading is not None:
+            self.loading.set()
 
     def take(
         self, named: tuple[Named, ...], index: NameIndex, public: PublicNames
@@ -137,7 +147,10 @@ class CampaignNames:
         changes, error, fresh = one.changes, None, _AFTER_FAILURE
         try:
             named = await self.memory.graph.names(campaign)
-            if named != one.named:
+            if named != one.named or isinstance(one.index, UncompiledNames):
+                if len(named) > _FEW and one.named is None:
+                    near = await trio.to_thread.run_sync(UncompiledNames.near, named)
+                    one.take_first(near)
                 if len(named) <= _FEW:
                     one.take(named, *_compiled(named))
                 else:
@@ -152,4 +165,14 @@ class CampaignNames:
 
 
 def _compiled(named: tuple[Named, ...]) -> tuple[NameIndex, PublicNames]:
-    return NameIndex.of(named), PublicNames(everyone_knows(named))
+    public = everyone_knows(named, _by_and_by)
+    return NameIndex.of(_by_and_by(named)), PublicNames(public)
+
+
+def _by_and_by(named: Sequence[Named]) -> Iterator[Named]:
+    """Yield names, and let turns go on meanwhile, which would each time wait for this
+    thread until Python switches."""
+    for number, one in enumerate(named, 1):
+        if number % _AT_ONCE == 0:
+            time.sleep(_PAUSE)
+        yield one

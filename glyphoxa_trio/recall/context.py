@@ -36,8 +36,9 @@ from .fetching import FetchedPieces, MemoryFetcher, Wanted
 from .names import NameIndex
 from .telling import Telling
 
-# Seconds before the end of the time for context, in which the lines are made.
-_MARGIN: Final = 0.002
+# Seconds before the end of the time for context, in which the lines are made; also on a
+# busy machine, whose timers are late: what is fetched by then would be lost.
+_MARGIN: Final = 0.010
 # Seconds: what was fetched ahead counts for this long.
 _FRESH: Final = 30.0
 # Seconds for one round of fetching ahead.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -101,11 +101,14 @@ def tokens_of(text: str) -> list[NameWord]:
     return tokens
 
 
-def everyone_knows(names: Iterable[Named]) -> tuple[tuple[str, str], ...]:
+def everyone_knows(
+    names: Iterable[Named], each: Callable[[Sequence[Named]], Iterable[Named]] = iter
+) -> tuple[tuple[str, str], ...]:
     """Return the names that every NPC may know, for the choice of a tier.
 
     Each comes with the NPC whose own name it is, or "". A name that only a few may
-    know, or that is secret, is left out: a slower tier would betray it.
+    know, or that is secret, is left out: a slower tier would betray it. ``each`` goes
+    through them.
     """
     public = [named for named in names if named.reach == EVERYONE]
     own: dict[str, list[str]] = {}
@@ -113,7 +116,7 @@ def everyone_knows(names: Iterable[Named]) -> tuple[tuple[str, str], ...]:
         if named.kind is EntityKind.NPC:
             own.setdefault(named.entity, []).append(named.name)
     pairs: dict[tuple[str, str], None] = {}
-    for named in public:
+    for named in each(public):
         for key in keys_of(named):
             if key.proper:
                 continue

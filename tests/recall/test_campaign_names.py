@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 import trio
 from trio.testing import MockClock
 
+from glyphoxa_trio.memory.contract import Named
 from glyphoxa_trio.memory.errors import MemoryUnavailable
+from glyphoxa_trio.memory.knowledge import Entity
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.npc.selection import SelectionRules, Situation, select
-from glyphoxa_trio.recall.campaign_names import CampaignNames
+from glyphoxa_trio.recall.campaign_names import CampaignNames, _compiled
 from glyphoxa_trio.tools.tier import Tier
 
 from .support import KEY, SlowMemory, a_thousand, person, populate
@@ -149,16 +153,29 @@ async def test_campaigns_are_bounded(autojump_clock: MockClock) -> None:
         assert len(names._campaigns) == 256
 
 
-async def test_many_names_are_compiled_in_a_thread() -> None:
-    from glyphoxa_trio.memory.knowledge import Entity
+async def test_many_names_are_found_as_written_until_a_thread_has_compiled_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
 
+    def slowly(named: tuple[Named, ...]) -> Any:
+        assert go_on.wait(60)
+        return _compiled(named)
+
+    monkeypatch.setattr("glyphoxa_trio.recall.campaign_names._compiled", slowly)
     async with open_names() as (memory, names):
         many = {x.entity: x for x in a_thousand()}
         entities = [
             Entity(id=x.entity, kind=x.kind, name=x.name) for x in many.values()
         ]
         await memory.store.graph.put(KEY, entities=entities)
-        assert await knows(names, "karthagosh")
+        said = "Does Karthagash's lord fear greymantle?"
+        found = (await names.index(KEY)).find(said, GAME_MASTER)
+        assert [x.said for x in found] == ["Karthagash", "greymantle"]
+        assert not await knows(names, "karthagosh")
+        go_on.set()
+        while not await knows(names, "karthagosh"):  # noqa: ASYNC110 - a thread
+            await trio.sleep(0.01)
         assert (
             select(
                 SelectionRules(),

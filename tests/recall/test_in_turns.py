@@ -101,7 +101,7 @@ async def test_what_is_late_is_told_by_the_event_and_costs_no_tool_its_time(
         heard = await ask(table.npc, SAID, speaker="Aria", tier=Tier.FAST)
         added = heard.only(ContextAdded)
         assert added.missed == (("memory: facts", "late"),)
-        assert heard.when(ContextAdded) == [pytest.approx(0.048)]
+        assert heard.when(ContextAdded) == [pytest.approx(0.04)]
         assert heard.done.text == "A door."
         (outcome,) = heard.done.outcomes
         assert outcome.elapsed == pytest.approx(0.4)
