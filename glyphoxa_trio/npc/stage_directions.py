@@ -92,7 +92,7 @@ _ACTS: Final = _words(
 )
 # The same in scripts without capitals, as parts of words.
 _PARTS_OF_ACTS: Final = re.compile(
-    "笑|[点點摇搖抬低]起?[头頭]|摇了摇|叹|嘆|耸|聳|[挥揮]手|鞠躬|咳|[皱皺]眉|眨|[低轻輕小][声聲]|[压壓]低"
+    "笑|[点點摇搖抬低]起?[头頭]|摇了摇|叹|嘆|耸|聳|[挥揮]手|鞠躬|咳|[皱皺]起?眉|眨|[低轻輕小][声聲]|[压壓]低"
     "|沉默|沈黙|침묵|停[顿頓]|[看望盯][着著向了]|[转轉俯]身|[凑靠]近|拍[了拍着桌]|擦|举起|放下|哼|哭|哈欠"
     "|指[着向]|うなず|うなづ|頷|ため息|溜息|肩をすくめ|囁|ささや|手を振|お辞儀|[首眉]を|ウ[ィイ]ンク|にやり"
     "|にっこり|目を細|見つめ|見[上回]|腕を?組|黙り|ながら$|고개|끄덕|미소|웃[으는음고]|한숨|속삭|으쓱|윙크"
@@ -134,8 +134,8 @@ _PERSONS: Final = _words(
     mich mein meine wir uns unser du dich dir dein deine ihr euch je j'ai moi mon ma mes
     nous notre tu toi te ton vous votre yo mi mis nosotros nuestro tú ti usted vosotros
     io mio mia noi nostro voi vostro eu meu minha nós nosso você vocês ik mij mijn wij
-    jij jou jouw jullie ja mój moja my ty cię wy я мне меня мой моя мы нас ты тебя тебе
-    вы вас вам εγώ μου εμείς εσύ σου εσείς σας
+    jij jou jouw jullie ja mój moja ty cię wy я мне меня мой моя мы нас ты тебя тебе вы
+    вас вам εγώ μου εμείς εσύ σου εσείς σας
     """
 )
 _PERSONS_IN_OTHERS: Final = re.compile(
@@ -211,26 +211,25 @@ _NARRATIVE: Final = re.compile(
 # What somebody moves, or has in his hands who keeps an inn; of verbs that are also
 # orders the person has to be seen.
 _AT_HAND: Final = re.compile(
-    r"(?<!\w)(?:(?:h(?:is|er)|their|\w+['’]s)\s(?:\w+\s)?(?:eye|head|hand|finger|shoulder|arms"
-    r"|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|gaze|throat)"
-    r"|(?!häng|lieg|steh)\w+t\s(?:\w+\s){0,4}(?:Bart|Kopf|Kinn|Stirn|Hand|Händ|Auge|Arme"
-    r"|Schulter|Lippe|Haar|Krug|Glas|Gläs|Becher|Tresen|Theke|Stimm|Faust)"
-    r"|(?:zijn|haar|de|een)\s(?:baard|hoofd|hand|ogen|schouder|kroes|glas|glazen|toog)"
-    r"|barba|cabe[zç]a|manos?\b|mani\b|mãos?\b|dedo|dita\b|ojos|occhi\b|olhos|h?ombro"
-    r"|spalle|bra[zç]o|braccia|cejas|sopraccigli|sobrancelh|labbra|l[áa]bio|pu(?:ñ|gn|nh)o\b"
-    r"|testa\b|queixo|mento\b|vaso|jarra|bicchier|boccal|bancon|copo|caneca|balcão"
-    r"|mostrador|barbe|tête|(?:l[ae]s?|sa|ses|une)\smains?|doigt|yeux|épaule|sourcil"
-    r"|verres?\b|chope|comptoir|menton|hacia (?:adel|atr)|en (?:avant|arri)|in avanti"
-    r"|mirada|vista\b|sguardo|regard\b|olhar|wzrok|взгляд|para a frente|brod[ęzay]"
-    r"|głow|rę[kc]|dłon|palc|oczy|ramion|brwi|kuf[e]?l|kubk"
+    r"(?<!\w)(?:(?:h(?:is|er)|their|\w+['’]s)\s(?:\w+\s)?(?:eye|head|hand|finger"
+    r"|shoulder|arms|beard|chin|brow|lip|hair|mug|glass|fist|voice|face|gaze|throat)"
+    r"|(?!häng|lieg|steh)\w+t\s(?:\w+\s){0,4}(?:Bart|Kopf|Kinn|Stirn|Hand|Händ|Auge"
+    r"|Arme|Schulter|Lippe|Haar|Krug|Glas|Gläs|Becher|Tresen|Theke|Stimm|Faust)|(?:zijn"
+    r"|haar|de|een)\s(?:baard|hoofd|hand|ogen|schouder|kroes|glas|glazen|toog)|barba"
+    r"|cabe[zç]a|manos?\b|mani\b|mãos?\b|dedo|dita\b|ojos|occhi\b|olhos|h?ombro|spalle"
+    r"|bra[zç]o|braccia|cejas|sopraccigli|sobrancelh|labbra|l[áa]bio|pu(?:ñ|gn|nh)o\b"
+    r"|testa\b|queixo|mento\b|ceño|la fronte|pannan|vaso|jarra|bicchier|boccal|bancon"
+    r"|copo|caneca|balcão|mostrador|barbe|tête|(?:l[ae]s?|sa|ses|une)\smains?|doigt"
+    r"|yeux|épaule|sourcil|verres?\b|chope|comptoir|menton|hacia (?:adel|atr)"
+    r"|en (?:avant|arri)|in avanti|mirada|vista\b|sguardo|regard\b|olhar|wzrok|взгляд"
+    r"|para a frente|brod[ęzay]|głow|rę[kc]|dłon|palc|oczy|ramion|brwi|kuf[e]?l|kubk"
     r"|sakal|başını|el(?:ler)?ini|göz(?:ünü|lerini)|omu?z|kaşlar|barda[kğ]|huvud|hoved"
     r"|sk[äæ]gg|skjegg|parta|päätä|silmi|hlavou|bradě|szakáll|fejét|ochii|râu|janggut"
-    r"|kepala|бород|голов|рук[иуаой]|глаз|плеч|бров|кружк|стакан|стойк|кулак"
-    r"|γένι|κεφάλι|μάτι|ώμους|φρύδι|ποτήρι|(?:لحيت|رأس|عيني|كتفي|يدي?|حاجبي)ه(?!\w)"
-    r"|(?:זקנ|ראש|עיני|כתפי|ידי?)[והי](?!\w))"
-    r"|胡[子须鬚]|鬍|目光|眼[睛神]|[双雙右左]手|嘴[角唇]|下巴|酒杯|杯子|柜台|吧台|抹布"
-    r"|(?:ひげ|髭|顔|腕|手|目|頭|グラス|ジョッキ)[をにで].*[うくぐすつぶむるた]。?$"
-    r"|(?:수염|눈|어깨|잔|머리|팔|몸)[을를].*[다며고]\.?$|दाढ़ी|मूँछ|เครา|หนวด|คิ้ว|ไหล่|แก้ว"
+    r"|kepala|бород|голов|рук[иуаой]|глаз|плеч|бров|кружк|стакан|стойк|кулак|γένι"
+    r"|κεφάλι|μάτι|ώμους|φρύδι|ποτήρι|(?:لحيت|رأس|عيني|كتفي|يدي?|حاجبي)ه(?!\w)|(?:זקנ"
+    r"|מצח|ראש|עיני|כתפי|ידי?)[והי](?!\w))|胡[子须鬚]|鬍|目光|眼[睛神]|[双雙右左]手|嘴[角唇]|下巴|酒杯|杯子|柜台"
+    r"|吧台|抹布|(?:ひげ|髭|顔|腕|手|目|頭|グラス|ジョッキ)[をにで].*[うくぐすつぶむるた]。?$|(?:미간|수염|눈|어깨|잔|머리|팔"
+    r"|몸)[을를].*[다며고]\.?$|दाढ़ी|मूँछ|भौं|เครา|หนวด|คิ้ว|ไหล่|แก้ว"
 )
 # What is done to oneself. A group matches if it tells what something is, or where.
 _REFLEXIVE: Final = re.compile(
@@ -261,16 +260,19 @@ _TO_YOU: Final = frozenset(("te", "ti", "dir", "dich", "cię", "тебе", "те
 # Of these a statement tells, and not what somebody does now: roads, and when and where.
 _INFORMS: Final = re.compile(
     r"(?:\S+\s){0,2}(?:road|path|trail|street|lane|bridge|river|stream|tunnel|stair|wall"
-    r"|tower|key|potion|ferry|market|weg|straße|brücke|fluss|schlüssel|camino|puente|río"
-    r"|llave|chemin|route|pont|rivière|strada|ponte|fiume|chiave|caminho|estrada|weg\b"
+    r"|tower|key|potion|ferry|market|weg\b|straße|brücke|fluss|schlüssel|camino|puente"
+    r"|río|llave|chemin|route|pont|rivière|strada|ponte|fiume|chiave|caminho|estrada"
     r"|brug|rivier|droga|most|rzeka|дорог|троп|мост|река)"
+    r"|(?:tomorrow|today|here|mañana|hoy|aquí|ahora|domani|oggi|qui|demain|ici|morgen"
+    r"|heute|hier|dort|jetzt|bald|amanhã|hoje|aqui|vandaag|jutro|dziś|tu|tutaj|завтра"
+    r"|сегодня|здесь|там|yarın|bugün|αύριο|σήμερα|εδώ)\b"
     r"|.*?\b(?:north|south|east|west|left|right|dawn|dusk|noon|midnight|night|day|week"
     r"|year|gold|copper|silver|coin|norden|süden|osten|westen|links|rechts|nachts|abends"
-    r"|morgens|mittag|mitternacht|gold|kupfer|silber|norte|este\b|oeste|izquierda|derecha|amanecer"
-    r"|medianoche|cobre|plata|moneda|nord|sud|ouest|ovest|gauche|droite|l'aube|minuit|cuivre|sinistra"
-    r"|destra|l'alba|mezzanotte|rame\b|argent|sul\b|leste|esquerda|direita|meia-noite|noorden|zuiden"
-    r"|oosten|północ|południ|wschod|zachod|lewo|prawo|świcie|север|юг|восток|запад|закат|налев"
-    r"|направ|рассвет|полноч|монет)",
+    r"|morgens|mittag|mitternacht|kupfer|silber|norte|este\b|oeste|izquierda|derecha"
+    r"|amanecer|medianoche|cobre|plata|moneda|nord|sud|ouest|ovest|gauche|droite|l'aube"
+    r"|minuit|cuivre|sinistra|destra|l'alba|mezzanotte|rame\b|argent|sul\b|leste|direita"
+    r"|esquerda|meia-noite|noorden|zuiden|oosten|północ|południ|wschod|zachod|lewo|prawo"
+    r"|świcie|север|юг|восток|запад|закат|налев|направ|рассвет|полноч|монет)",
     re.IGNORECASE,
 )
 _SILENCES: Final = _words(
@@ -371,7 +373,7 @@ def _speech_in(text: str, begin: int) -> int:
         return 0
     words = list(_WORD.finditer(near))
     small = _small([x[0] for x in words])
-    acts = near[:1].islower() or _is_act(small[0])  # so far
+    acts = near[:1].islower() or any(map(_is_act, small[:1]))  # so far
     for word, bare in list(zip(words, small, strict=True))[1:]:
         quoted = near[word.start() - 1] in _QUOTES
         begins = bare in _SPEECH_BEGINS or (acts and bare in _STATES)
@@ -486,10 +488,16 @@ def _is_said(phrase: str) -> bool:
             and words[0] in _PERSONS
             and (words[0] not in _TO_YOU or not words[1:])
         )
-        or (phrase[:1].isupper() and _PERSONS.intersection(words))
+        or (phrase[:1].isupper() and not _PERSONS.isdisjoint(_others(words)))
         or _STATES.intersection(words[1:4])
         or _PERSONS_IN_OTHERS.search(phrase)
     )
+
+
+def _others(words: list[str]) -> list[str]:
+    """Return the words, without whom *he* or *she* does something to."""
+    they = not _THEY.isdisjoint(words[:1])
+    return [x for x in words if not (they and x in _TO_YOU)]
 
 
 def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
