@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.arguments import cut
 
 from .answer import ResponseAssembler
 from .asking import ModelFindings, ModelRequest
@@ -23,6 +24,8 @@ from .templates import Templates
 
 if TYPE_CHECKING:
     import httpx2
+
+_SHOWN: Final = 160  # characters of a template that a warning quotes
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -149,18 +152,25 @@ class AtEndpoint(ABC):
 
     def _templates(self, request: LLMRequest) -> Templates:
         """Return the filter of template marks of one answer."""
-        names = frozenset(spec.name for spec in request.tools)
-        return Templates(names=names, found=self._template_mark)
+        schemas = {spec.name: spec.parameters for spec in request.tools}
+        return Templates(
+            names=frozenset(schemas), schemas=schemas, found=self._template_mark
+        )
 
-    def _template_mark(self, mark: str) -> None:
-        """Report, once, that the model's template is in its text."""
+    def _template_mark(self, mark: str, unread: str) -> None:
+        """Report, once each, that the model's template is in its text, and what could
+        not be read of it."""
         what = "marks of its template are in its text"
+        then = "they are not spoken, and a call among them is run if its tool is shown"
+        if unread:
+            what = "its text has a call that could not be read, or of an unknown tool"
+            then = "it is neither run nor spoken"
         if what not in self.found.told:
             self.found.told.add(what)
+            shown = cut(" ".join(f"{mark} {unread}".split()), _SHOWN)
             self.warn(
-                f"{self.label}: {what} ({mark.strip()[:40]}); they are not spoken, and"
-                " a call among them is run if its tool is shown (its server should"
-                " know which template the model has)"
+                f"{self.label}: {what} ({shown}); {then} (its server should know which"
+                " template the model has)"
             )
 
     @abstractmethod

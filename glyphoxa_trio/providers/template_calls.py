@@ -1,8 +1,10 @@
 """Tool calls that a model writes into its text, in the forms of chat templates. No I/O.
 
 A server is to parse them and does not always: its parser is off, is for another model,
-or gives up halfway. `calls_in` reads what stands between the marks of a template
-(`templates`), and knows the forms by their looks, not by the model's name.
+or gives up halfway. `calls_in` knows no template. What all forms have in common is the
+name of a tool that was shown, and close behind it the arguments: an object, Python's
+keywords, or elements with keys and values. Marks and words of templates around them
+mean nothing.
 """
 
 from __future__ import annotations
@@ -13,69 +15,56 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
+
+import attrs
 
 from glyphoxa_trio.tools.loose_arguments import almost_json
 
 MOST_READ: Final = 256 * 1024  # characters of one block that are read as calls
 _PYTHON: Final = 16 * 1024  # characters that are parsed as Python
 
-_NAMES: Final = (
-    "name",
-    "tool_name",
-    "function_name",
-    "tool",
-    "function",
-    "recipient_name",
-    "action",
-)
-_ARGUMENTS: Final = (
-    "arguments",
-    "parameters",
-    "args",
-    "tool_input",
-    "input",
-    "params",
-    "action_input",
-)
 # Words before a tool's name: namespaces that templates put every tool into.
 _NAMESPACES: Final = frozenset(
-    {"functions", "function", "default", "api", "tools", "tool", "mcp", "namespace"}
+    {*("functions", "function", "default", "api", "tools", "tool", "mcp"), "namespace"}
+    | {"call"}
 )
 _TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z", re.DOTALL)
+# Words of templates, between a name and its arguments or before a name.
+_WORDS: Final = _NAMESPACES | {
+    *("action", "input", "arguments", "parameters", "args", "call", "to", "type", "id"),
+    *("json", "xml", "python", "commentary", "assistant", "print", "functools"),
+}
 
-_SIGNS: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
-_CLOSED_BY: Final = {"{": "}", "[": "]"}
+_STRUCTURE: Final = frozenset({"name", "invoke", "use", "calls", "params", "code"})
+
+# Keys of an object that is a call, and of one that has calls in it.
+_NAME: Final = re.compile(
+    r"(?:(?:tool|function|recipient|action)_?)?name|tool|function|action", re.IGNORECASE
+)
+_GIVEN: Final = re.compile(
+    r"(?:\w+_)?(?:arguments|parameters|args|kwargs|input|params)", re.IGNORECASE
+)
+_WRAPS: Final = re.compile(r"tool|function|call", re.IGNORECASE)
+
+VENDOR: Final = r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"  # as in <minimax:invoke>
+_TOKEN: Final = re.compile(
+    r"<[|\uff5c][^|\uff5c<>\n]{1,64}[|\uff5c]>|```|\[CALL_ID\]\w{0,64}|\[[A-Z_]{2,24}\]"
+    rf"|<(?P<close>/?){VENDOR}(?P<tag>[\w.-]{{1,120}})"
+    r"(?:(?:\s+[\w-]{1,24})?\s*=\s*[\"']?(?P<value>[^<>\"']{1,200})[^<>]{0,200})?\s*/?>"
+    r"|(?P<open>[{\[])|(?P<word>\w[\w.:/-]{0,120})(?P<called>\()?"
+)
+_KEY: Final = re.compile(r"(?:.*_)?(?:param|parameter|arg|argument|key)", re.IGNORECASE)
+_ENDS: Final = re.compile(r"(?:.*_)?(?:tool|function|call|invoke|tool_use)")
+_SIGNS: Final = re.compile(r"\\.|[\"'{}\[\]()]", re.DOTALL)
+_CLOSED_BY: Final = {"{": "}", "[": "]", "(": ")"}
 _DECODER: Final = json.JSONDecoder(strict=False)
-# A name, then its arguments as an object; between them marks of a template.
-_NAMED: Final = re.compile(
-    r"(?<![\w.:/-])(?P<name>[A-Za-z_][\w.:/-]{0,120})\s{0,9}"
-    r"(?:\[CALL_ID\][^\[{]{0,64})?"
-    r"(?:\[ARGS\]|<[|\uff5c][^<>]{0,40}[|\uff5c]>|\s|```(?:json)?){0,9}"
-    r"(?=\{)"
-)
-_VENDOR: Final = r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"
-_TAGS: Final = r"function|invoke|function_call|tool_call|tool_use"
-_TAGGED: Final = re.compile(
-    rf"<{_VENDOR}(?:function=|(?:{_TAGS})\s+name=)\s*[\"']?"
-    r"(?P<name>[^>\"'<]{1,200})[^>]{0,200}>(?P<body>.*?)"
-    rf"(?:</{_VENDOR}(?:{_TAGS})>|\Z)",
-    re.DOTALL,
-)
-_PARAMETER: Final = re.compile(
-    rf"<{_VENDOR}parameter(?:=|\s+name=)\s*[\"']?(?P<key>[^>\"'\s<]{{1,200}})"
-    rf"[^>]{{0,200}}>(?P<value>.*?)(?:</{_VENDOR}parameter>|(?=<{_VENDOR}parameter)|\Z)",
-    re.DOTALL,
-)
-_WRAPPING: Final = re.compile(r"</?(?:tool_?calls?|function_?calls?)>", re.IGNORECASE)
 _GEMMA_TEXT: Final = re.compile(r'<\|"\|>(.*?)<\|"\|>|<escape>(.*?)<escape>', re.DOTALL)
-_CALLED: Final = re.compile(r"call:(?P<name>[A-Za-z_][\w.:/-]{0,120})\s{0,9}\{")
-_ALONE: Final = re.compile(r"[A-Za-z_][\w.:/-]{0,120}")
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
-_WORD: Final = re.compile(r"\s*(?P<name>[A-Za-z_][\w.:/-]*)")
 
 Call = tuple[str, str]
-"""The name of a tool and its arguments as JSON text, both as they were written."""
+"""The name of a tool, and its arguments as JSON text."""
 
 
 def tool_named(written: str, names: Iterable[str]) -> str:
@@ -84,7 +73,7 @@ def tool_named(written: str, names: Iterable[str]) -> str:
     Templates put their own words around a name: ``functions.roll``,
     ``default_api:roll``, ``functions.roll:0``, ``roll<|channel|>commentary``.
     """
-    known = frozenset(names)
+    known = names if isinstance(names, frozenset) else frozenset(names)
     if written in known:
         return written
     last = _TAIL.sub("", written.strip().strip("\"'"))
@@ -94,9 +83,17 @@ def tool_named(written: str, names: Iterable[str]) -> str:
         last = last[match.end() :]
         if last in known:
             return last
-    word = _key(_TAIL.sub("", written.strip().strip("\"'")))
-    found = [name for name in known if word and _key(name) == word]
+    found = _by_key(known).get(_key(_TAIL.sub("", written.strip().strip("\"'"))), [])
     return found[0] if len(found) == 1 else ""
+
+
+@lru_cache(maxsize=32)
+def _by_key(names: frozenset[str]) -> Mapping[tuple[str, ...], list[str]]:
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        found.setdefault(_key(name), []).append(name)
+    found.pop((), None)
+    return found
 
 
 def _key(name: str) -> tuple[str, ...]:
@@ -107,200 +104,235 @@ def _key(name: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def calls_in(text: str) -> list[Call]:
-    """Return the calls that stand in a block of a template, in order; [] for none."""
-    text = _WRAPPING.sub("\n", text).strip()
+def calls_in(text: str, tools: Mapping[str, Any], *, bare: bool = False) -> list[Call]:
+    """Return the calls that stand in a text, in order; [] for none.
+
+    Args:
+      tools: the schema of each tool that was shown; None or {} if it is not known.
+      bare: True if no marks of a template say that it is a call: then it has nothing
+        else in it, and the arguments fit the schema.
+    """
     if len(text) > MOST_READ:
         return []
-    for form in (
-        _as_json,
-        _as_tags,
-        _as_keys,
-        _as_called,
-        _as_names,
-        _as_python,
-        _as_word,
-    ):
-        if found := form(text):
-            return found
-    return []
-
-
-def _as_json(text: str) -> list[Call]:
-    """Read objects such as ``{"name": "roll", "arguments": {…}}``, or a list."""
-    text = _bare(text)
-    text += _missing_brackets(text) if text[:1] in ("{", "[") else ""
-    values: list[Any] = []
-    at = 0
-    while at < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        values += value if isinstance(value, list) else [value]
-        at = end
-        while at < len(text) and text[at] in " \t\r\n,;":
-            at += 1
-    if not values and text[:1] in ("{", "["):
-        with suppress(ValueError):
-            value = almost_json(text)
-            values += value if isinstance(value, list) else [value]
-    return [call for value in values for call in _of_object(value)]
-
-
-def _missing_brackets(text: str) -> str:
-    """Return what closes the brackets that were left open, as small models leave
-    them; empty in a text, since then more than brackets is missing."""
-    open_: list[str] = []
-    quoted = False
-    for sign in _SIGNS.findall(text):
-        if sign == '"':
-            quoted = not quoted
-        elif not quoted and sign in _CLOSED_BY:
-            open_.append(_CLOSED_BY[sign])
-        elif not quoted and sign in ("}", "]") and (not open_ or open_.pop() != sign):
-            return ""
-    return "" if quoted else "".join(reversed(open_))
-
-
-def _bare(text: str) -> str:
-    """Return a text without the fence around it, of which an end may be missing."""
-    text = re.sub(r"\A```\w*", "", text).strip()
-    return text.removesuffix("```").rstrip()
-
-
-def _as_called(text: str) -> list[Call]:
-    """Read ``call:roll{dice:<|"|>2d6<|"|>}`` of Gemma, with its own quotes."""
-    calls: list[Call] = []
-    for piece in re.split(r"\b(?=call:[A-Za-z_])", _GEMMA_TEXT.sub(_quoted, text)):
-        if match := _CALLED.match(piece):
-            with suppress(ValueError):
-                begin, end = match.end() - 1, piece.rindex("}") + 1
-                value = almost_json(piece[begin:end])
-                calls.append((match["name"], json.dumps(value)))
-    return calls
+    reader = _CallReader(_GEMMA_TEXT.sub(_quoted, text), tools, frozenset(tools))
+    reader.read()
+    if bare and (reader.others or not all(_fits(x, tools) for x in reader.calls)):
+        return []
+    return reader.calls
 
 
 def _quoted(match: re.Match[str]) -> str:
     return json.dumps(match[1] if match[1] is not None else match[2])
 
 
-def _as_word(text: str) -> list[Call]:
-    """Read a name that stands alone: a call without arguments."""
-    return [(text, "{}")] if _ALONE.fullmatch(text) else []
+def _fits(call: Call, tools: Mapping[str, Any]) -> bool:
+    """Return whether a tool has these fields, and some if it needs any."""
+    schema = tools.get(call[0]) or {}
+    fields = schema.get("properties")
+    try:
+        given = almost_json(call[1])
+    except ValueError:
+        return False
+    if not isinstance(fields, Mapping) or schema.get("additionalProperties"):
+        return isinstance(given, Mapping)
+    needed = given or not schema.get("required")
+    return isinstance(given, Mapping) and bool(needed) and given.keys() <= {*fields}
 
 
-def _of_object(value: object) -> Iterator[Call]:
-    """Yield the call that an object describes, if it does."""
+@attrs.define(eq=False)
+class _CallReader:
+    """The reading of one text. ``others``: True if it has words that mean nothing."""
+
+    text: str
+    tools: Mapping[str, Any]
+    names: frozenset[str]
+    calls: list[Call] = attrs.field(factory=list)
+    others: bool = False
+    _at: int = 0
+    _tool: str = ""  # that was named, and has no arguments yet
+    _sure: bool = False
+    _rows: dict[str, str] = attrs.field(factory=dict)
+    _alone: list[Call] = attrs.field(factory=list)  # names without arguments
+
+    def read(self) -> None:
+        while match := _TOKEN.search(self.text, self._at):
+            self._at = match.end()
+            if match["open"]:
+                if not self._opened(match.start()):
+                    self.others, self._tool = True, ""
+                    break
+            elif match["called"]:
+                self._python(match["word"], match.end() - 1)
+            elif match["word"]:
+                self._word(match["word"])
+            elif match["tag"]:
+                self._tag(match)
+        self._end()
+        self.calls += [] if self.others else self._alone
+
+    def _named(self, written: str, *, sure: bool = False) -> bool:
+        """Begin the call of the tool that was written, if it was shown. It is ``sure``
+        where a template has nothing but names."""
+        tool = tool_named(written, self.names)
+        self.others = self.others or not tool
+        self._end()
+        self._tool, self._sure = tool, sure
+        return bool(tool)
+
+    def _end(self) -> None:
+        """End the call that was begun."""
+        if self._tool:
+            call = self._tool, json.dumps(self._rows)
+            (self.calls if self._rows or self._sure else self._alone).append(call)
+        self._tool, self._rows = "", {}
+
+    def _word(self, word: str) -> None:
+        filler = word.rstrip(".:-/").lower() in _WORDS
+        if not filler or (word in self.names and not self._tool):
+            self._named(word)
+
+    def _tag(self, match: re.Match[str]) -> None:
+        tag, value = match["tag"], (match["value"] or "").strip()
+        fields = (self.tools.get(self._tool) or {}).get("properties") or {}
+        if match["close"]:
+            if _ENDS.fullmatch(tag) or tag == self._tool:
+                self._end()
+        elif self._tool and _KEY.fullmatch(tag):
+            key = value or self._until(tag).strip()
+            if not value:  # the value has an element of its own
+                after = _TOKEN.match(self.text, self._blank())
+                if after is None or not after["tag"]:
+                    return
+                tag, self._at = after["tag"], after.end()
+            self._rows[key] = self._until(tag)
+        elif value or tag in self.names:
+            self._named(value or tag, sure=True)
+        elif self._tool and (tag in fields or not _is_structure(tag)):
+            self._rows[tag] = self._until(tag)
+
+    def _blank(self) -> int:
+        at = self._at
+        while self.text[at : at + 1].isspace():
+            at += 1
+        return at
+
+    def _until(self, tag: str) -> str:
+        """Return the text up to the end of this element, or to the next one."""
+        found = re.compile(
+            rf"</{VENDOR}{re.escape(tag)}>|(?=<{VENDOR}{re.escape(tag)}[\s=>])"
+            rf"|(?=</{VENDOR}(?:function|invoke|tool_call)>)|\Z"
+        ).search(self.text, self._at)
+        assert found is not None
+        value, self._at = self.text[self._at : found.start()], found.end()
+        return value.removeprefix("\n").removesuffix("\n")
+
+    def _opened(self, at: int) -> bool:
+        """Read an object or a list; return whether it can be read."""
+        if re.compile(r"\[\s*\w[\w.:/-]*\(").match(self.text, at):
+            return True  # of calls in Python
+        try:
+            value, self._at = _DECODER.raw_decode(self.text, at)
+        except (ValueError, RecursionError):
+            end, missing = self._closing(at)
+            if missing is None:
+                return False
+            try:
+                value, self._at = almost_json(self.text[at:end] + missing), end
+            except ValueError:
+                return False
+        if self._tool and isinstance(value, Mapping):
+            self.calls.append((self._tool, json.dumps(value)))
+            self._tool, self._rows = "", {}
+            return True
+        found = [*_of_data(value, self.names)]
+        self.others = self.others or not found
+        self.calls += found
+        return True
+
+    def _closing(self, at: int) -> tuple[int, str | None]:
+        """Return where the bracket at ``at`` is closed, and what is missing for that:
+        brackets, as small models leave them out; None if it is more than brackets."""
+        open_: list[str] = []
+        quote = ""
+        for match in _SIGNS.finditer(self.text, at):
+            sign = match.group()
+            if quote or sign in ('"', "'"):
+                quote = "" if sign == quote else quote or sign
+            elif sign in _CLOSED_BY:
+                open_.append(_CLOSED_BY[sign])
+            elif sign in _CLOSED_BY.values():
+                if open_.pop() != sign:
+                    return match.start(), None
+                if not open_:
+                    return match.end(), ""
+        return len(self.text), None if quote else "".join(reversed(open_))
+
+    def _python(self, name: str, at: int) -> None:
+        """Read ``roll(dice="2d6")``, whose arguments are constants with names."""
+        name = name.removesuffix(".call")  # of Llama 3.1
+        if name == "print":
+            return
+        begin, (self._at, _) = at, self._closing(at)
+        rows: dict[str, object] | None = None
+        if self._named(name) and self._at - begin <= _PYTHON:
+            # Deeply nested text exhausts the parser.
+            with suppress(
+                SyntaxError, ValueError, TypeError, RecursionError, MemoryError
+            ):
+                rows = _keywords(f"f{self.text[begin : self._at]}")
+        if rows is not None:
+            self.calls.append((self._tool, json.dumps(rows)))
+        self.others = self.others or rows is None
+        self._tool = ""
+
+
+def _is_structure(tag: str) -> bool:
+    """Return whether an element is of a template, and no argument."""
+    return not (_WORDS | _STRUCTURE).isdisjoint(tag.lower().split("_"))
+
+
+def _of_data(value: object, names: frozenset[str]) -> Iterator[Call]:
+    """Yield the calls that plain data describe: ``{"name": …, "arguments": …}``,
+    ``{"roll": {…}}``, lists of them, and those in an object of calls."""
+    if isinstance(value, list):
+        for row in value:
+            yield from _of_data(row, names)
     if not isinstance(value, Mapping):
         return
-    for key in ("function", "function_call", "tool_call", "tool_calls"):
-        inner = value.get(key)
-        if isinstance(inner, Mapping | list):
-            for row in inner if isinstance(inner, list) else [inner]:
-                yield from _of_object(row)
-            return
-    name = next((x for key in _NAMES if isinstance(x := value.get(key), str)), "")
-    given = next((value[key] for key in _ARGUMENTS if key in value), None)
-    if name and (given is not None or len(value) == 1):
-        yield name, _json(given)
+    named = [x for key, x in value.items() if _NAME.fullmatch(key)]
+    written = next((x for x in named if isinstance(x, str) and x), "")
+    given = [x for key, x in value.items() if _GIVEN.fullmatch(key)][:1]
+    if written and (given or len(value) == 1):
+        if tool := tool_named(written, names):
+            first = (given or [None])[0]
+            yield tool, first if isinstance(first, str) else json.dumps(first or {})
+    elif value and all(
+        key in names and isinstance(value[key], Mapping) for key in value
+    ):
+        yield from ((key, json.dumps(given)) for key, given in value.items())
+    else:
+        for key, inner in value.items():
+            if _WRAPS.search(key) and isinstance(inner, Mapping | list):
+                yield from _of_data(inner, names)
 
 
-def _as_tags(text: str) -> list[Call]:
-    """Read ``<function=roll>…</function>`` and ``<invoke name="roll">…</invoke>``."""
-    calls: list[Call] = []
-    for match in _TAGGED.finditer(text):
-        body = match["body"].strip()
-        rows = {x["key"]: _value(x["value"]) for x in _PARAMETER.finditer(body)}
-        written = body if body.startswith("{") else "{}"
-        calls.append((match["name"].strip(), json.dumps(rows) if rows else written))
-    return calls
+def _keywords(code: str) -> dict[str, object] | None:
+    """Return the arguments of a call, None if it is none, or has some without names.
+
+    Raises:
+      SyntaxError, ValueError, TypeError, RecursionError, MemoryError: if it cannot be
+        read, or has more in it than constants.
+    """
+    with warnings.catch_warnings(action="ignore"):  # of its style
+        node = _Constants().visit(ast.parse(code, mode="eval")).body
+    if not isinstance(node, ast.Call) or node.args:
+        return None
+    return {x.arg: ast.literal_eval(x.value) for x in node.keywords if x.arg}
 
 
-def _as_keys(text: str) -> list[Call]:
-    """Read a name and ``<arg_key>…</arg_key><arg_value>…</arg_value>``."""
-    head, *rows = text.split("<arg_key>")
-    found: dict[str, str] = {}
-    for row in rows:
-        key, _, rest = row.partition("</arg_key>")
-        value = rest.partition("<arg_value>")[2].partition("</arg_value>")[0]
-        found[key.strip()] = _value(value)
-    name = _WORD.match(head)
-    return [(name["name"], json.dumps(found))] if found and name else []
+class _Constants(ast.NodeTransformer):
+    """Words of JSON become those of Python."""
 
-
-def _as_names(text: str) -> list[Call]:
-    """Read names with an object after each: ``roll[ARGS]{…}``, ``roll:0<|…|>{…}``."""
-    calls: list[Call] = []
-    at = 0
-    while match := _NAMED.search(text, at):
-        try:
-            value, at = _DECODER.raw_decode(text, match.end())
-        except (ValueError, RecursionError):
-            break
-        calls.append((match["name"], json.dumps(value)))
-    return calls
-
-
-def _as_python(text: str) -> list[Call]:
-    """Read ``roll(dice="2d6")``, alone, printed, or in a list."""
-    text = _bare(text)
-    if len(text) > _PYTHON or "(" not in text:
-        return []
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of its style
-            tree = ast.parse(text.strip())
-        if not all(isinstance(line, ast.Expr | ast.Assign) for line in tree.body):
-            return []  # a program is no list of calls
-        return [
-            call
-            for line in tree.body
-            for call in _of_expression(line.value)  # type: ignore[attr-defined]
-        ]
-    # Deeply nested text exhausts the parser.
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return []
-
-
-def _of_expression(node: ast.expr) -> Iterator[Call]:
-    """Yield the calls of an expression, whose arguments are constants with names."""
-    if isinstance(node, ast.List | ast.Tuple):
-        for inner in node.elts:
-            yield from _of_expression(inner)
-    elif isinstance(node, ast.Call):
-        name = ast.unparse(node.func).removesuffix(".call")  # of Llama 3.1
-        if name == "print":
-            for inner in node.args:
-                yield from _of_expression(inner)
-        elif not node.args:
-            rows = {x.arg: _literal(x.value) for x in node.keywords if x.arg}
-            yield name, json.dumps(rows)
-
-
-def _literal(node: ast.expr) -> object:
-    """Return a constant, in which JSON's words stand for Python's."""
-    for inner in ast.walk(node):
-        for name, value in ast.iter_fields(inner):
-            if isinstance(value, ast.Name) and value.id in _CONSTANTS:
-                setattr(inner, name, ast.Constant(_CONSTANTS[value.id]))
-            elif isinstance(value, list):
-                value[:] = [
-                    ast.Constant(_CONSTANTS[x.id])
-                    if isinstance(x, ast.Name) and x.id in _CONSTANTS
-                    else x
-                    for x in value
-                ]
-    if isinstance(node, ast.Name) and node.id in _CONSTANTS:
-        return _CONSTANTS[node.id]
-    return ast.literal_eval(node)
-
-
-def _value(text: str) -> str:
-    """Return the text of a parameter, without the line breaks around it."""
-    return text.removeprefix("\n").removesuffix("\n")
-
-
-def _json(given: object) -> str:
-    return (
-        given if isinstance(given, str) else json.dumps({} if given is None else given)
-    )
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        known = node.id in _CONSTANTS
+        return ast.Constant(_CONSTANTS[node.id]) if known else node

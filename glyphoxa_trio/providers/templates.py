@@ -7,8 +7,10 @@ calls (`template_calls`), the header of a role or a channel is read for whose wo
 follow, and any other mark is dropped. Words of another role than the model's own, and
 of a channel that is not the final one, are withheld as well.
 
-An object such as ``{"name": "roll", "arguments": …}`` is withheld only if it is a call.
-Otherwise, and so with a fence of code, it comes back as text once it is complete.
+What has no marks of a template comes back as text unless it is a call: an object, a
+fence of code, an element with a tool's name, and a tool's name with arguments where a
+sentence may begin. It is withheld until it is complete or cannot be a call any more.
+Words after a mark that was written where none was meant are spoken.
 
 No I/O. The work is linear in the length of the answer.
 """
@@ -17,8 +19,10 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -26,75 +30,84 @@ import attrs
 from glyphoxa_trio.tools.arguments import InvalidArguments, as_object, load
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .template_calls import Call, calls_in, tool_named
+from .template_calls import VENDOR, Call, calls_in, tool_named
 
 MOST_ANSWER: Final = 2 * 1024 * 1024  # characters of one block
+MOST_HELD: Final = 400  # characters that name no tool and may be text
+_MOST_HEADER: Final = 200
+_MOST_OF_USER: Final = 1_000  # characters of a turn of the user's
 
-_VENDOR: Final = (
-    r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"  # as in <minimax:tool_call>
-)
 _TAGS: Final = (
-    r"(?:[a-z]{2,12}_)?tool_?calls?|function_?calls?|tool_use|tool_code|tool_response|tool_results?"
-    r"|function_results?|function_response|function|invoke"
+    r"(?:[a-z]{1,12}_){0,3}(?:tool|function)?(?:tools?|functions?|calls?|invoke)"
+    r"(?:_[a-z]{1,12}){0,2}"
 )
 _ATTRIBUTE: Final = r"(?:\s{1,9}\w{1,24}\s{0,9})?=[^<>\[{`]{0,200}"  # a name
-_OF: Final = "(?:call|response)"
 _HALVES: Final = "tool_call|tool_response|channel|turn"
-_SQUARE: Final = "TOOL_CALLS|TOOL_RESULTS|TOOL_REQUEST|INST|AVAILABLE_TOOLS"
-_KEYS: Final = (  # of an object that is a call
-    "id|tool_call_id|action|name|type|tool|tool_name|tool_calls?|function|function_name|function_call"
-    "|recipient_name|arguments|parameters"
-)
+_SQUARE: Final = r"(?-i:(?:[A-Z]{1,12}_){0,2}(?:TOOLS?|INST)(?:_[A-Z]{1,12}){0,2})"
 _MARK: Final = re.compile(
-    rf"<{_VENDOR}(?P<tag>{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}})>"
-    rf"|</{_VENDOR}(?:{_TAGS}|parameter|s)>"
-    rf"|<(?P<start>start_)function_(?P<of>call|response)>|<end_function_{_OF}>|<escape>"
+    rf"<(?!end_){VENDOR}(?P<tag>{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}})>"
+    rf"|</{VENDOR}(?:{_TAGS}|parameters?|arguments?|s)>|<end_{_TAGS}>|<escape>"
     rf"|<\|(?P<half>{_HALVES})>|<(?:{_HALVES})\|>"  # of Gemma 4
     r"|<(?:s|bos|eos|pad|unk|end_of_turn)>"
     r"|<(?P<turn>start_of_turn)>"
     r"|<[|\uff5c](?P<token>[^|\uff5c<>\n\[{`]{1,48})[|\uff5c]>"
-    rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_)(?:{_SQUARE})\]"
-    r"|(?P<fence>```(?:(?:json|tool_\w{1,8})?[ \t]{0,9}\r?\n?(?=[ \t]{0,9}[\[{])"
-    r"|py(?:thon)?[ \t]{0,9}\r?\n))"
-    r"|(?P<code>```tool_\w{1,8}(?!\w|\Z))"
-    r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}"
-    rf'"(?:{_KEYS})"\s{{0,9}}:|\[\s{{0,9}}[a-z_][\w.]{{0,64}}\()',
+    r"|(?P<own><(?P<tool>[\w.-]{1,64})>)"
+    rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_){_SQUARE}\]"
+    r"|(?P<fence>```)"
+    r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}[\"'][\w./:-]{1,64}[\"']\s{0,9}:"
+    r"|\[\s{0,9}[a-z_][\w.:/-]{0,64}\()",
     re.IGNORECASE,
 )
 # The end of a piece that may become one of them.
 _BEGINNING: Final = re.compile(
-    rf"</?{_VENDOR}\w{{0,24}}[|:\uff5c]?\Z"
-    rf"|<{_VENDOR}(?:{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}}\w{{0,24}}\s{{0,9}})\Z"
+    rf"</?{VENDOR}[\w.-]{{0,64}}[|:\uff5c]?\Z"
+    rf"|<{VENDOR}(?:{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}}\w{{0,24}}\s{{0,9}})\Z"
     r"|</?[|\uff5c][^|\uff5c<>\n\[{`]{0,48}[|\uff5c]?\Z"
-    r"|\[/?[A-Z_]{0,20}\Z"
-    r"|`{1,2}\Z|```\w{0,14}[ \t]{0,9}\r?\n?[ \t]{0,9}\Z"
-    r"|\[\s{0,9}(?:[A-Za-z_][\w.]{0,64})?\Z"
-    r'|(?:\[\s{0,9})?\{\s{0,9}(?:"\w{0,14}"?\s{0,9})?\Z'
+    r"|\[/?[A-Z_]{0,64}\Z|`{1,2}\Z"
+    r"|\[\s{0,9}(?:[A-Z_][\w.:/-]{0,64})?\Z"
+    r"|(?:\[\s{0,9})?\{\s{0,9}(?:[\"'][\w./:-]{0,64}(?:[\"']\s{0,9})?)?\Z",
+    re.IGNORECASE,
 )
+_FENCE: Final = re.compile(r"tool_\w{1,8}(?=\W)|\w{0,14}[ \t]{0,9}(?:\r?\n|(?=[\[{<]))")
+_FENCE_BEGINS: Final = re.compile(r"\w{0,14}[ \t]{0,9}\r?\Z")
 _SIGNS: Final = re.compile(r"[<\[`{]")
 _FORM: Final = re.compile(r"[=\s].*", re.DOTALL)  # all of a mark but its name
-_LONGEST: Final = 256  # characters that `_BEGINNING` may match
-_AT_ONCE: Final = 4_096  # characters; the rest is copied at each mark
-_OVERLAP: Final = 64  # characters; no end of a block is longer
-_MOST_HEADER: Final = 200  # characters of a header
+_LONGEST: Final = 300  # characters that `_BEGINNING` may match
+_AT_ONCE: Final = 512  # characters; the rest is copied at each mark
 
-# The token that begins a block, and the one that ends it.
-_ENDS: Final = {
-    "python_tag": "eom_id",
-    "tool_calls_section_begin": "tool_calls_section_end",
-    "tool_call_begin": "tool_call_end",
-    "tool_call_start": "tool_call_end",
-    "tool_calls_begin": "tool_calls_end",
-    "tool_call": "/tool_call",
-    "tool_calls": "/tool_calls",
-    "tool_outputs_begin": "tool_outputs_end",
-    "tool_output_begin": "tool_output_end",
-    "tool_response": "/tool_response",
-    "start_action": "end_action",
-    "action_start": "action_end",
-    "start_thinking": "end_thinking",
-    "tools_prefix": "tools_suffix",
-}
+# Where a sentence may begin, by the three characters before.
+_STARTS: Final = re.compile(
+    r"(?:\A[ \t]*|(?<=\n)|(?<=[.!?:\u2026] )|(?<=[.!?\u2026][\"'\u201d\u2019\xbb)*] )"
+    r"|(?<=[\u3002\uff01\uff1f]))(?=[\w>])"
+)
+# What may stand before a tool's name in a call without marks, and behind the name.
+_LABELS: Final = (
+    *("print(", "functools", ">", "commentary", "to=", "call:", "action:"),
+    *("tool:", "function:", "tool_call:", "function_call:", "functions."),
+    *("function.", "default_api.", "default_api:", "tools."),
+)
+_LABELLED: Final = re.compile(
+    rf"(?:(?:{'|'.join(map(re.escape, _LABELS))})[ \t]{{0,3}}){{0,4}}", re.IGNORECASE
+)
+_GLUE: Final = re.compile(
+    r"(?:\s{1,4}|:\d{0,3}|<[|\uff5c][^|\uff5c<>\n]{1,48}[|\uff5c]>|```(?:json)?|json"
+    r"|(?:action )?input:|arguments:|parameters:|args:){0,9}",
+    re.IGNORECASE,
+)
+_GLUE_BEGINS: Final = re.compile(
+    r"(?:<(?:[|\uff5c][^|\uff5c<>\n]{0,48}[|\uff5c]?)?|`{1,2}|[a-z]{1,10}"
+    r"|action [a-z]{0,5})?",
+    re.IGNORECASE,
+)
+_KEYWORD: Final = re.compile(r"\(\s{0,9}(?:\)|\w{1,64}\s{0,9}=(?=[^=]))")
+_KEYWORD_BEGINS: Final = re.compile(r"\(\s{0,9}(?:\w{1,64}\s{0,9}=?)?")
+_IDENTIFIER: Final = re.compile(r"[\w-]{1,128}")
+
+_STOPS: Final = r"<\|(?:eot_id|im_end|end)\|>|</s>|<end_of_turn>"
+# How the token that begins a block changes in the one that ends it.
+_PAIRS: Final = {"begin": "end", "start": "end", "prefix": "suffix"}
+_BEGINS: Final = re.compile(r"call|action|tools_|output|response|thinking")
+_NO_BEGIN: Final = frozenset({"end", "suffix", "sep", "argument"})
 _NO_CALLS: Final = re.compile(
     r"response|result|output|available|inst|thinking", re.IGNORECASE
 )
@@ -108,16 +121,23 @@ _MESSAGE: Final = re.compile(re.escape("<|message|>"), re.IGNORECASE)
 _CHANNEL_ENDS: Final = re.compile(
     r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)", re.IGNORECASE
 )
-_OBJECT_SIGNS: Final = re.compile(r'\\.|\\\Z|["{}\[\]]', re.DOTALL)
+_FENCE_ENDS: Final = re.compile("```")
+# The end of a piece that may become the end of a block.
+_ENDING: Final = re.compile(r"(?:[<\[][^<\[\]>\s]{0,48}[>\]]?|`{1,2})\Z")
 # Words, of a block that never ends: a mark was written where none was meant.
 _WORDS: Final = re.compile(r"[^<>{}\[\]=|`]*\w\s+\w[^<>{}\[\]=|`]*")
 _OTHERS: Final = re.compile(r"response|result|output|available|thinking", re.IGNORECASE)
-_NAMED_FIRST: Final = re.compile(
-    r'\s*(?:\[\s*)?\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
-    r'"(?:name|tool|tool_name|function)"\s*:\s*"([^"]{1,128})"'
-)
 _OWN: Final = re.compile(r"(?:assistant|model|ai|gpt|bot)\b", re.IGNORECASE)
 _TO: Final = re.compile(r"\bto=([^\s<]+)")
+
+_STRINGS: Final = {sign: re.compile(rf"\\.|{sign}", re.DOTALL) for sign in "\"'"}
+_BRACKETS: Final = re.compile(r"[\"'`{}\[\]()]|[\w.-]{1,128}")
+_AFTER_WORD: Final = re.compile(r"\s{0,64}(.)?", re.DOTALL)
+_LITERALS: Final = frozenset({"true", "false", "null", "True", "False", "None"})
+_BLANK: Final = re.compile(r"[^\w<\[{(`]{0,64}")
+_WORD: Final = re.compile(r"([\w.:/'\u2019-]{1,128})([ \t]{0,64})")
+_LINE: Final = re.compile(r"[ \t]{0,64}(.)?", re.DOTALL)
+_NAMED: Final = re.compile(r"(?<![\w-])[\w-]{1,128}(?=[\"'<(>])")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -126,77 +146,177 @@ class _Withheld:
 
     Args:
       mark: the mark that began it.
+      content: the part of it that was taken already.
       end: the pattern that ends it; None at the end of its outermost bracket.
+      names: of the tools that were shown.
+      most: how many characters may be taken; of text, if they name no tool.
       header: "role" or "channel", if it says whose words follow.
       to: the tool for which it has arguments, if a header named it.
       whole: True if the marks belong to the call that it is.
       calls: False if it has the words of others, such as results.
       text: True if it comes back as text unless it is a call.
+      lone: True if it is a call only if its line ends after it.
+      state: what is looked at: "start", what follows a mark or a bracket, where words
+        end the block; "brackets", inside of them; "line", what follows on the line;
+        "end", nothing but the pattern.
+      depth: how many brackets are open.
     """
 
-    mark: str
+    mark: str = ""
+    content: str = ""
     end: re.Pattern[str] | None = None
+    names: frozenset[str] = frozenset()
+    most: int = MOST_ANSWER
     header: str = ""
     to: str = ""
     whole: bool = False
     calls: bool = True
     text: bool = False
+    lone: bool = False
+    state: str = "end"
+    depth: int = 0
     closed: bool = attrs.field(default=False, init=False)
+    looked: int = attrs.field(default=-1, init=False)  # up to where it is spoken
+    _spoken: bool = attrs.field(default=False, init=False)
     _parts: list[str] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
-    _tail: str = attrs.field(default="", init=False)
-    _depth: int = attrs.field(default=0, init=False)
-    _quoted: bool = attrs.field(default=False, init=False)
-    _escaped: bool = attrs.field(default=False, init=False)
-
-    @property
-    def unfinished(self) -> bool:
-        """True before the end of its outermost bracket."""
-        return self._depth > 0
-
-    @property
-    def content(self) -> str:
-        """The text that was taken so far."""
-        return "".join(self._parts)
+    _rest: str = attrs.field(default="", init=False)  # not looked at yet
+    _quote: str = attrs.field(default="", init=False)
 
     def take(self, text: str) -> str | None:
-        """Take text up to the block's end, and return the rest; None before the end."""
-        at = self._end_of_object(text) if self.end is None else None
-        if self.end is not None:
-            window = self._tail + text
-            if match := self.end.search(window):
-                self.closed = True
-                taken = "".join([*self._parts, text])
-                begin = self._size - len(self._tail)
-                last = match.end() if self.whole else match.start()
-                self._parts = [taken[: begin + last]]
-                return window[match.end() :]
-            self._tail = window[-_OVERLAP:]
-        elif at is not None:
-            self._parts.append(text[:at])
+        """Take text up to the block's end, and return the rest; None before the end.
+
+        If the block turns out to be none, all that was taken is in the rest, and
+        ``looked`` says how much of it that is.
+        """
+        text, self._rest = self._rest + text, ""
+        # A fence does not end in a text of an object.
+        end = None if self.text and self.state in ("open", "brackets") else self.end
+        found = end.search(text) if end is not None else None
+        stop = len(text) if found is None else found.start()
+        if found is None and end is not None:
+            tail = _ENDING.search(text, max(0, stop - 64))
+            stop = stop if tail is None else tail.start()
+        at, ended = self._look(text[:stop], searched=end is not None)
+        if self._size + at > self.most and not self._goes_on(text):
+            at, ended = self.most - self._size, True
+            self._spoken = not self.header
+        elif found is not None and not ended:
+            self.closed = ended = True
+            self._parts.append(text[: found.end() if self.whole else stop])
+            self.content += "".join(self._parts)
+            return text[found.end() :]
+        if self._spoken:
+            taken = (self.content if self.text else "") + "".join(self._parts)
+            self.looked = len(taken) + at
+            return taken + text
+        self._parts.append(text[:at])
+        self._size += at
+        if end is not self.end and self.state == "end" and not ended:
+            return self.take(text[at:])
+        if ended:
+            self.content += "".join(self._parts)
             return text[at:]
-        self._parts.append(text)
-        self._size += len(text)
-        if self._size > (_MOST_HEADER if self.header else MOST_ANSWER):
-            return ""
+        self._rest = text[at:]
         return None
 
-    def _end_of_object(self, text: str) -> int | None:
-        """Return where the outermost bracket is closed, None if it is not."""
-        begin, self._escaped = (1 if self._escaped else 0), False
-        for sign in _OBJECT_SIGNS.finditer(text, begin):
-            match sign.group():
-                case '"':
-                    self._quoted = not self._quoted
-                case "\\":
-                    self._escaped = True
-                case "{" | "[" if not self._quoted:
-                    self._depth += 1
-                case "}" | "]" if not self._quoted:
-                    self._depth -= 1
-                    if self._depth <= 0:
-                        return sign.end()
-        return None
+    def finish(self) -> None:
+        """Take what is left, at the end of the answer."""
+        self.content += "".join(self._parts) + self._rest
+
+    def names_a_tool(self, more: str = "", most: int = MOST_ANSWER) -> bool:
+        """Return whether one of the tools is named in the content."""
+        text = self.content + ("".join(self._parts) + more)[:most]
+        return not self.names.isdisjoint(_NAMED.findall(text))
+
+    def _goes_on(self, text: str) -> bool:
+        """Return whether this much text may still be a call."""
+        if not self.text or not self.names_a_tool(text, self.most):
+            return False
+        self.most = MOST_ANSWER
+        return True
+
+    def _look(self, text: str, *, searched: bool) -> tuple[int, bool]:
+        """Return up to where the text was looked at, and whether the block ends there
+        without a mark. ``searched``: True if the mark that ends it is not in the text.
+        """
+        at, ended = 0, False
+        while not ended:
+            before = at, self.state
+            match self.state:
+                case "start":
+                    at, ended = self._start(text, at)
+                case "brackets":
+                    at = self._brackets(text, at)
+                case "open":
+                    at += len(text[at:]) - len(text[at:].lstrip())
+                    if text[at:]:
+                        self.state = "brackets" if text[at] in "{[" else "end"
+                case "line":
+                    after = _LINE.match(text, at)
+                    if after is not None and (after[1] or after.end() - at == 64):
+                        self._spoken = after[1] not in ("\r", "\n")
+                        ended = True
+                case _:
+                    return len(text) if searched else at, self.end is None
+            ended = ended or self._spoken
+            if (at, self.state) == before:
+                break
+        return at, ended
+
+    def _start(self, text: str, at: int) -> tuple[int, bool]:
+        """Look at what follows the mark, or a bracket that was closed: words end it."""
+        begin = at
+        at += len(_BLANK.match(text, at)[0])  # type: ignore[index]
+        word = _WORD.match(text, at)
+        if at == len(text) or (word is not None and word.end() == len(text)):
+            return begin, False
+        if word is None:
+            self.state = "brackets" if text[at] in "{[(" else "end"
+            return at, False
+        follows, gap = text[word.end()], word[2]
+        if (
+            (gap and follows.isalnum())
+            or follows in ",!?;\u2026\u3002\uff0c\uff01\uff1f"
+            or (word[1][-1] in ".:'" and (gap or follows == "\n"))
+        ):
+            self._spoken = not self._size and not begin
+            return begin, True
+        return word.end(), False
+
+    def _brackets(self, text: str, at: int) -> int:
+        """Go on to the end of the outermost bracket; return up to where it was looked.
+        Words that are neither quoted nor names are none of a call's."""
+        while True:
+            signs = _STRINGS[self._quote] if self._quote else _BRACKETS
+            found = signs.search(text, at)
+            if found is None:
+                cut = self._quote and text.endswith("\\")
+                return max(at, len(text) - 1 if cut else len(text))
+            sign = found[0]
+            if sign in ('"', "'"):
+                self._quote = "" if self._quote else sign
+            elif sign in ("{", "[", "("):
+                self.depth += 1
+            elif sign == "`":
+                if self.end is _FENCE_ENDS:
+                    self.state = "end"
+                    return found.start()
+            elif sign in ("}", "]", ")"):
+                self.depth -= 1
+                if self.depth <= 0:
+                    fenced = self.text and not self.lone
+                    self.state = "line" if self.lone else "end" if fenced else "start"
+                    return found.end()
+            elif not self._quote and self.text:
+                after = _AFTER_WORD.match(text, found.end())
+                if after is None or not after[1]:
+                    return found.start()
+                known = not sign[0].isidentifier() or sign in _LITERALS
+                if not known and after[1] not in "=:(":
+                    self._spoken = True
+                    return found.end()
+            at = found.end()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -205,12 +325,15 @@ class Templates:
 
     Args:
       names: of the tools that the model was shown.
-      found: called with the first mark of this answer.
-
+      schemas: of their arguments, as far as they are known.
+      found: called with the first mark of this answer and "", and with the mark and the
+        content of the first block of calls in which none of a tool that was shown
+        could be read.
     """
 
     names: frozenset[str] = frozenset()
-    found: Callable[[str], None] = lambda _: None
+    schemas: Mapping[str, Any] = attrs.field(factory=dict)
+    found: Callable[[str, str], None] = lambda _mark, _unread: None
     _calls: list[Call] = attrs.field(factory=list, init=False)
     # The form in which each of them was written first, by tool and arguments.
     _forms: dict[tuple[str, str], str] = attrs.field(factory=dict, init=False)
@@ -218,32 +341,58 @@ class Templates:
     _block: _Withheld | None = attrs.field(default=None, init=False)
     _to: str = attrs.field(default="", init=False)  # the recipient that a role named
     _muted: bool = attrs.field(default=False, init=False)  # by another role's words
-    _told: bool = attrs.field(default=False, init=False)
+    _code: bool = attrs.field(default=False, init=False)  # in a fence that is text
+    _told: int = attrs.field(default=0, init=False)  # 1: of a mark; 2: of a block
+    _before: str = attrs.field(default="", init=False)  # the last characters, if words
+    _fed: int = attrs.field(default=0, init=False)
+    _plain: int = attrs.field(default=0, init=False)  # text up to there is no call
 
     def feed(self, piece: str) -> str:
         """Return the text that may be spoken now and has not been returned yet."""
+        self._fed += len(piece)
         if self._block is None and not self._held and not _SIGNS.search(piece):
-            return "" if self._muted else piece
+            window = self._before + piece
+            if not self.names or not _STARTS.search(window, len(self._before)):
+                return self._spoken(piece)
         if len(piece) > _AT_ONCE:
+            self._fed -= len(piece)
             starts = range(0, len(piece), _AT_ONCE)
             return "".join(self.feed(piece[at : at + _AT_ONCE]) for at in starts)
         text, self._held = self._held + piece, ""
         said = ""
         while text:
-            if self._block is not None:
-                rest = self._block.take(text)
+            if (block := self._block) is not None:
+                rest = block.take(text)
                 if rest is None:
                     return said
-                said += self._close()
+                none = block.looked >= 0
+                said += self._not_a_block(block, rest) if none else self._close()
                 text = rest
-            elif match := _MARK.search(text):
-                said += self._spoken(text[: match.start()])
-                text = self._begin(match, text[match.end() :])
-            else:
-                held = _BEGINNING.search(text, max(0, len(text) - _LONGEST))
-                cut = len(text) if held is None else held.start()
+                continue
+            match = self._mark(text)
+            cut = len(text) if match is None else match.start()
+            begin, end, lone = self._head(text, cut) if self.names else (cut, 0, False)
+            if begin < cut and end:
+                said += self._spoken(text[:begin])
+                text = self._begin_head(text[begin:end], text[end:], lone)
+            elif begin < cut or match is None:
+                held = _BEGINNING.search(text, max(0, cut - _LONGEST))
+                cut = min(begin, cut if held is None else held.start())
                 self._held = text[cut:]
                 return said + self._spoken(text[:cut])
+            elif not match["fence"]:
+                said += self._spoken(text[:cut])
+                text = self._begin(match, text[match.end() :])
+            elif not self._code and (fence := _FENCE.match(text, match.end())):
+                said += self._spoken(text[:cut])
+                text = self._begin_fence(text[cut : fence.end()], text[fence.end() :])
+            elif not self._code and _FENCE_BEGINS.match(text, match.end()):
+                self._held = text[cut:]
+                return said + self._spoken(text[:cut])
+            else:
+                self._code = not self._code
+                said += self._spoken(text[: match.end()])
+                text = text[match.end() :]
         return said
 
     def end(self, *, cut: bool = False) -> str:
@@ -255,6 +404,7 @@ class Templates:
         held, self._held = self._held, ""
         said = self._spoken(held)
         if self._block is not None:
+            self._block.finish()
             self._block.calls = self._block.calls and not cut
             mark, words = self._block.mark, self._block.content
             before = len(self._calls)
@@ -272,42 +422,112 @@ class Templates:
         """
         if not self._calls:
             return []
-        known = [(call.name, as_object(call.arguments)) for call in calls]
-        return [x for x in self._calls if (x[0], as_object(x[1])) not in known]
+        known = {(call.name, _loosely(as_object(call.arguments))) for call in calls}
+        return [
+            x for x in self._calls if (x[0], _loosely(as_object(x[1]))) not in known
+        ]
 
     def _spoken(self, text: str) -> str:
+        window = self._before + text
+        self._before = window[-3:] if window.strip(" \t") else ""
         return "" if self._muted else text
+
+    def _is_plain(self, text: str, at: int) -> bool:
+        """Return whether this was looked at before, and is no call."""
+        return self._fed - len(text) + at < self._plain
+
+    def _mark(self, text: str) -> re.Match[str] | None:
+        """Find the first mark that means something here."""
+        for match in _MARK.finditer(text):
+            own = match["own"]
+            may_be_text = own or match["fence"] or match["object"]
+            if not (
+                (own and match["tool"] not in self.names)
+                or (may_be_text and self._is_plain(text, match.start()))
+            ):
+                return match
+        return None
+
+    def _head(self, text: str, stop: int) -> tuple[int, int, bool]:
+        """Find the beginning of a call without marks before ``stop``.
+
+        Returns where it begins (``stop`` for none), where its arguments do (0 if more
+        text is needed), and whether its line must end after it.
+        """
+        size = len(self._before)
+        for start in _STARTS.finditer(self._before + text, size, size + stop):
+            begin = start.end() - size
+            if begin < stop and not self._is_plain(text, begin):
+                with suppress(LookupError):
+                    return begin, *_head_at(text, begin, self.names)
+        return stop, 0, False
+
+    def _begin_head(self, head: str, rest: str, lone: bool) -> str:
+        """Begin the block of a call without marks; return the text that follows."""
+        named = not self.names.isdisjoint(_IDENTIFIER.findall(head))
+        self._block = _Withheld(
+            content=head,
+            end=_FENCE_ENDS if "```" in head else None,
+            names=self.names,
+            most=MOST_ANSWER if named else MOST_HELD,
+            text=True,
+            lone=lone,
+            state="brackets",
+            depth=head.count("(") + head.count("["),
+        )
+        return rest
+
+    def _begin_fence(self, mark: str, rest: str) -> str:
+        """Begin the block of a fence; return the text that follows."""
+        text = "tool_" not in mark
+        self._block = _Withheld(
+            mark=mark,
+            end=_FENCE_ENDS,
+            names=self.names,
+            most=MOST_HELD if text else MOST_ANSWER,
+            text=text,
+            state="open" if text else "end",
+        )
+        return rest
 
     def _begin(self, match: re.Match[str], rest: str) -> str:
         """Begin the block of a mark, if it begins one; return the text that follows."""
         mark = match.group()
         block: _Withheld | None = None
         if name := match["tag"]:
+            half = name.lower().removeprefix("start_")
+            last = f"/{VENDOR}{name}" if half == name.lower() else f"end_{half}"
+            end = re.compile(f"<{last}>|{_STOPS}", re.IGNORECASE)
             whole = "=" in mark  # it names the tool
-            end = re.compile(rf"</{_VENDOR}{name}>", re.IGNORECASE)
-            block = _Withheld(mark=mark, end=end, whole=whole)
-            rest = mark + rest if whole else rest
+            block = _Withheld(mark=mark, end=end, whole=whole, state="start")
+            block.content = mark if whole else ""
         elif name := match["square"]:
-            block = _Withheld(
-                mark=mark, end=re.compile(rf"\[(?:/|END_){name}\]|</s>", re.IGNORECASE)
-            )
-        elif match["start"]:
-            end = re.compile(rf"<end_function_{match['of']}>", re.IGNORECASE)
-            block = _Withheld(mark=mark, end=end)
+            end = re.compile(rf"\[(?:/|END_){name}\]|{_STOPS}", re.IGNORECASE)
+            block = _Withheld(mark=mark, end=end, state="start")
+            if name == "INST":
+                plain = self._is_plain(rest, 0)
+                block.most = _MOST_OF_USER
+                block = None if plain else block
         elif (name := match["half"]) and name != "turn":
             end = re.compile(rf"<{name}\|>", re.IGNORECASE)
             block = _Withheld(mark=mark, end=end, calls=name != "channel")
         elif name := match["token"] or match["turn"] or match["half"]:
             block = self._of_token(mark, name.lower().replace("\u2581", "_").strip())
-        elif match["fence"] or match["code"]:
-            text = not match["code"] and "tool_" not in mark
-            block = _Withheld(mark=mark, end=re.compile("```"), text=text)
+        elif own := match["own"]:
+            end = re.compile(f"</{re.escape(match['tool'])}>")
+            block = _Withheld(content=own, end=end, text=True, whole=True)
+            block.state = "start"
         elif match["object"]:
-            block = _Withheld(mark="", text=True)
+            block = _Withheld(text=True, most=MOST_HELD, state="brackets")
             rest = mark + rest
-        if block is not None:
-            block.calls = block.calls and _NO_CALLS.search(mark) is None
         if block is None or not block.text:
+            self._before = ""
+        if block is not None:
+            block.names = self.names
+            block.calls = block.calls and _NO_CALLS.search(mark) is None
+            if not block.calls or block.header:
+                block.state = "end"
+        if block is None or not (block.calls or block.text):
             self._tell(mark)
         self._block = block
         return rest
@@ -315,78 +535,163 @@ class Templates:
     def _of_token(self, mark: str, name: str) -> _Withheld | None:
         """Return the block that a token begins, if it begins one."""
         if name in _ROLES:
-            return _Withheld(mark=mark, end=_ROLE_ENDS, header="role")
+            return _Withheld(
+                mark=mark, end=_ROLE_ENDS, header="role", most=_MOST_HEADER
+            )
         if name == "channel":
-            return _Withheld(mark=mark, end=_MESSAGE, header="channel")
-        if name in _ENDS:
-            last = re.escape(_ENDS[name]).replace("_", "[_\u2581]")
-            ends = rf"<[|\uff5c]{last}[|\uff5c]>|<\|(?:eot_id|im_end|end)\|>|</s>"
-            return _Withheld(mark=mark, end=re.compile(ends, re.IGNORECASE))
-        return None
+            return _Withheld(
+                mark=mark, end=_MESSAGE, header="channel", most=_MOST_HEADER
+            )
+        words = name.split("_")
+        begins = _BEGINS.search(name) and _NO_BEGIN.isdisjoint(words)
+        if name != "python_tag" and (not begins or name[0] == "/"):
+            return None
+        last = "[_\u2581]".join(_PAIRS.get(x, re.escape(x)) for x in words)
+        last = f"/{last}" if _PAIRS.keys().isdisjoint(words) else last
+        last = "eom_id" if name == "python_tag" else last
+        ends = rf"<[|\uff5c]{last}[|\uff5c]>|{_STOPS}"
+        return _Withheld(mark=mark, end=re.compile(ends, re.IGNORECASE), state="start")
+
+    def _not_a_block(self, block: _Withheld, rest: str) -> str:
+        """Let the text of a block that is none be read as text; return its mark, if
+        that is to be spoken."""
+        self._block = None
+        self._plain = self._fed - len(rest) + block.looked
+        if not block.text:
+            self._tell(block.mark)
+            return ""
+        self._code = self._code or block.end is _FENCE_ENDS
+        return self._spoken(block.mark)
 
     def _close(self) -> str:
         """End the block; return the text that comes back."""
         block, self._block = self._block, None
         assert block is not None
         if block.header == "role":
+            self._tell(block.mark)
             role = block.content.strip()
             self._muted = bool(role) and _OWN.match(role) is None
             self._to = _recipient(block.content)
         elif block.header == "channel":
+            self._tell(block.mark)
             self._muted = False
             to, self._to = _recipient(block.content) or self._to, ""
             if not block.content.strip().lower().startswith("final"):
                 self._block = _Withheld(
                     mark=block.mark, end=_CHANNEL_ENDS, to=to, calls=bool(to)
                 )
-        elif not self._found_calls(block) and block.text and not self._cut_call(block):
-            ended = "```" if block.closed else ""
+        elif self._found_calls(block):
+            self._tell(block.mark or block.content[:20])
+            self._before = ""
+        elif not block.text:
+            self._tell(block.mark, block.content.strip() if block.calls else "")
+        elif not (block.depth > 0 and block.names_a_tool()):
+            ended = "```" if block.closed and block.end is _FENCE_ENDS else ""
             return self._spoken(f"{block.mark}{block.content}{ended}")
         return ""
-
-    def _cut_call(self, block: _Withheld) -> bool:
-        """Return True for the beginning of a call of a tool that was shown, of which
-        the end is missing: it is not run, and nobody wants to hear it."""
-        named = _NAMED_FIRST.match(block.content)
-        return (
-            named is not None
-            and block.end is None
-            and block.unfinished
-            and bool(tool_named(named[1], self.names))
-        )
 
     def _found_calls(self, block: _Withheld) -> bool:
         """Add the calls of a block; return whether it has any."""
         if not block.calls:
             return False
-        found = [(block.to, block.content)] if block.to else calls_in(block.content)
+        if block.to:
+            named = tool_named(block.to, self.names)
+            found = [(named, block.content)] if named else []
+        else:
+            tools = {name: self.schemas.get(name) for name in self.names}
+            found = calls_in(block.content, tools, bare=block.text)
         form = _FORM.sub("", block.mark).lower()
-        known = False
-        for name, arguments in found:
-            tool = tool_named(name, self.names)
+        read = False
+        for call in found:
             with suppress(InvalidArguments):
-                given = load(arguments)
-                if tool and not self._is_repeated(tool, given, form):
-                    self._calls.append((tool, arguments))
-                known = known or bool(tool)
-        if known:
-            self._tell(block.mark or block.content[:20])
-        return known
+                # Written before in another form, it is the same one; two in one form
+                # are two.
+                known = call[0], _loosely(load(call[1]))
+                read = True
+                if self._forms.setdefault(known, form) == form:
+                    self._calls.append(call)
+        return read
 
-    def _is_repeated(self, tool: str, arguments: Mapping[str, Any], form: str) -> bool:
-        """Return whether a call was written before, in another form: that is the same
-        one. Two in one form are two."""
-        call = tool, json.dumps(arguments, sort_keys=True)
-        return self._forms.setdefault(call, form) != form
-
-    def _tell(self, mark: str) -> None:
-        """Report a mark, if it is the first one."""
-        if not self._told:
-            self._told = True
-            self.found(mark)
+    def _tell(self, mark: str, unread: str = "") -> None:
+        """Report the first mark, and the first block that could not be read."""
+        if self._told < (2 if unread else 1):
+            self._told = 2 if unread else 1
+            self.found(mark, unread)
 
 
 def _recipient(header: str) -> str:
     """Return the tool that a header of the harmony format names."""
     found = _TO.search(header)
     return found[1] if found else ""
+
+
+@lru_cache(maxsize=32)
+def _in_order(names: frozenset[str]) -> list[str]:
+    return sorted(names)
+
+
+def _head_at(text: str, at: int, names: frozenset[str]) -> tuple[int, bool]:
+    """Return where the arguments of a call begin whose name may begin here (0 if more
+    text is needed), and whether nothing but the name says that it is a call.
+
+    Raises:
+      LookupError: if none begins here.
+    """
+    labelled = _LABELLED.match(text, at)
+    assert labelled is not None
+    labels, at = labelled[0], labelled.end()
+    rest = text[at : at + 130]
+    low = rest[:16].lower()
+    if len(rest) < 16 and any(label.startswith(low) for label in _LABELS):
+        return 0, False
+    word = _IDENTIFIER.match(rest)
+    if word is None:
+        if not labels:
+            raise LookupError
+        at += len(_GLUE.match(text, at)[0])  # type: ignore[index]
+        if text[at : at + 1] in ("{", "["):
+            return at, False
+        if _GLUE_BEGINS.fullmatch(text, at):
+            return 0, False
+        raise LookupError
+    order = _in_order(names)
+    nearest = bisect_left(order, word[0])
+    if word.end() == len(rest) < 130:
+        if nearest < len(order) and order[nearest].startswith(word[0]):
+            return 0, False
+        raise LookupError
+    if word[0] not in names:
+        raise LookupError
+    at += word.end()
+    if text[at] == "(":
+        if _KEYWORD.match(text, at):
+            return at, not labels
+        if _KEYWORD_BEGINS.fullmatch(text, at):
+            return 0, False
+        raise LookupError
+    at += len(_GLUE.match(text, at)[0])  # type: ignore[index]
+    if text[at : at + 1] == "{":
+        return at, False
+    if _GLUE_BEGINS.fullmatch(text, at):
+        return 0, False
+    raise LookupError
+
+
+def _loosely(value: Any) -> str:
+    """Return arguments as a text that does not tell numbers from their texts."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            read = json.loads(value)
+            return value if isinstance(read, str) else _plain(read)
+        return value
+    return (
+        float(value) if isinstance(value, int | float) and abs(value) < 2**53 else value
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -16,119 +18,23 @@ from glyphoxa_trio.providers.llm import CallReady, LLMEvent, TextChunk
 from glyphoxa_trio.providers.template_calls import tool_named
 from glyphoxa_trio.providers.templates import Templates
 from glyphoxa_trio.tools.arguments import load
+from glyphoxa_trio.tools.outcome import ToolCall
 
+from .call_forms import FORMS, LINES, MARKED, deep, text_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"what": {"type": "string"}, "times": {"type": "integer"}},
+    "required": ["what"],
+}
+FIELDS = ("sides", "text", "name", "input", "x_1")
+ANY = {"type": "object", "properties": {name: {} for name in FIELDS}}
+TOOLS = ("roll", "look", "search", "mcp__files__read", "note-it")
+SCHEMAS = {"weigh": SCHEMA, "look_up": {}} | dict.fromkeys(TOOLS, ANY)
 NAMES = frozenset({"weigh", "mcp__files__read", "look_up"})
 ARGUMENTS = {"what": "gold", "times": 2}
 OBJECT = json.dumps(ARGUMENTS)
 CALL = json.dumps({"name": "weigh", "arguments": ARGUMENTS})
-BAR, LOW = "\uff5c", "\u2581"
-
-
-def deep(name: str) -> str:
-    """A token of DeepSeek's template."""
-    return f"<{BAR}{name.replace(' ', LOW)}{BAR}>"
-
-
-# What each template makes of one call, by the family of models.
-FORMS = {
-    "hermes, qwen": f"<tool_call>\n{CALL}\n</tool_call>",
-    "hermes, unclosed": f"<tool_call>{CALL}",
-    "hermes, closed by a token": f"<tool_call>{CALL}<|im_end|>",
-    "qwen-coder": (
-        "<tool_call>\n<function=weigh>\n<parameter=what>\ngold\n</parameter>\n"
-        "<parameter=times>\n2\n</parameter>\n</function>\n</tool_call>"
-    ),
-    "llama 3.1": f"<function=weigh>{OBJECT}</function>",
-    "llama, python tag": f'<|python_tag|>{{"name": "weigh", "parameters": {OBJECT}}}',
-    "llama, bare": json.dumps({"name": "weigh", "parameters": ARGUMENTS}),
-    "llama, typed": json.dumps(
-        {"type": "function", "name": "weigh", "parameters": ARGUMENTS}
-    ),
-    "llama 4, as code": '[weigh(what="gold", times=2)]',
-    "glm": (
-        "<tool_call>weigh\n<arg_key>what</arg_key>\n<arg_value>gold</arg_value>\n"
-        "<arg_key>times</arg_key>\n<arg_value>2</arg_value>\n</tool_call>"
-    ),
-    "mistral": f"[TOOL_CALLS][{CALL}]",
-    "mistral, newer": f"[TOOL_CALLS]weigh[ARGS]{OBJECT}",
-    "mistral, with an id": f"[TOOL_CALLS]weigh[CALL_ID]abc123XYZ[ARGS]{OBJECT}</s>",
-    "lm studio": f"[TOOL_REQUEST]\n{CALL}\n[END_TOOL_REQUEST]",
-    "kimi": (
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.weigh:0"
-        f"<|tool_call_argument_begin|>{OBJECT}<|tool_call_end|>"
-        "<|tool_calls_section_end|>"
-    ),
-    "deepseek 3": (
-        f"{deep('tool calls begin')}{deep('tool call begin')}function"
-        f"{deep('tool sep')}weigh\n```json\n{OBJECT}\n```{deep('tool call end')}"
-        f"{deep('tool calls end')}{deep('end of sentence')}"
-    ),
-    "deepseek 3.1": (
-        f"{deep('tool calls begin')}{deep('tool call begin')}weigh{deep('tool sep')}"
-        f"{OBJECT}{deep('tool call end')}{deep('tool calls end')}"
-    ),
-    "deepseek 3.2": (
-        f'<{BAR}DSML{BAR}function_calls><{BAR}DSML{BAR}invoke name="weigh">'
-        f'<{BAR}DSML{BAR}parameter name="what" string="true">gold'
-        f"</{BAR}DSML{BAR}parameter>"
-        f'<{BAR}DSML{BAR}parameter name="times" string="false">2'
-        f"</{BAR}DSML{BAR}parameter></{BAR}DSML{BAR}invoke>"
-        f"</{BAR}DSML{BAR}function_calls>"
-    ),
-    "minimax": (
-        '<minimax:tool_call>\n<invoke name="weigh">\n<parameter name="what">gold'
-        '</parameter>\n<parameter name="times">2</parameter>\n</invoke>\n'
-        "</minimax:tool_call>"
-    ),
-    "claude, older": (
-        '<function_calls><invoke name="weigh"><parameter name="what">gold</parameter>'
-        '<parameter name="times">2</parameter></invoke></function_calls>'
-    ),
-    "grok": (
-        '<xai:function_call name="weigh"><parameter name="what">gold</parameter>'
-        '<parameter name="times">2</parameter></xai:function_call>'
-    ),
-    "gpt-oss": (
-        "<|channel|>analysis<|message|>The king is dead.<|end|><|start|>assistant"
-        "<|channel|>commentary to=functions.weigh <|constrain|>json<|message|>"
-        f"{OBJECT}<|call|>"
-    ),
-    "gpt-oss, recipient first": (
-        "<|start|>assistant to=functions.weigh<|channel|>commentary json<|message|>"
-        f"{OBJECT}<|call|>"
-    ),
-    "gemma, as code": (
-        '```tool_code\nprint(default_api.weigh(what="gold", times=2))\n```'
-    ),
-    "gemma, as python": (
-        "```python\nprint(default_api.weigh(what='gold', times=2))\n```"
-    ),
-    "longcat": f"<longcat_tool_call>{CALL}</longcat_tool_call>",
-    "prefix and suffix": f"<|tools_prefix|>[{CALL}]<|tools_suffix|>",
-    "llama, called": '<|python_tag|>weigh.call(what="gold", times=2)<|eom_id|>',
-    "gemma, fenced": f"```json\n{CALL}\n```",
-    "command": (
-        "<|START_THINKING|>The king is dead.<|END_THINKING|><|START_ACTION|>"
-        f'[{{"tool_call_id": "0", "tool_name": "weigh", "parameters": {OBJECT}}}]'
-        "<|END_ACTION|>"
-    ),
-    "gemma 4": '<|tool_call>call:weigh{what:<|"|>gold<|"|>,times:2}<tool_call|>',
-    "functiongemma": (
-        "<start_function_call>call:weigh{what:<escape>gold<escape>,times:2}"
-        "<end_function_call>"
-    ),
-    "hermes, in single quotes": (
-        "<tool_call>{'name': 'weigh', 'arguments': {'what': 'gold', 'times': 2}}"
-        "</tool_call>"
-    ),
-    "fence of tools": f"```tool_call\n{CALL}\n```",
-    "granite, phi": f"<|tool_call|>[{CALL}]<|/tool_call|>",
-    "an object without its last bracket": CALL[:-1],
-    "hermes without a bracket": f"<tool_call>{CALL[:-1]}</tool_call>",
-    "openai, as text": json.dumps(
-        {"tool_calls": [{"function": {"name": "weigh", "arguments": OBJECT}}]}
-    ),
-}
 CUTS = st.lists(st.integers(0, 400), max_size=12)
 
 
@@ -137,23 +43,27 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(edges)]
 
 
-def read(text: str, cuts: list[int]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+def read(
+    text: str, cuts: list[int], names: Iterable[str] = NAMES
+) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     """What is spoken of a text, and the calls in it."""
-    templates = Templates(names=NAMES)
+    names = frozenset(names)
+    templates = Templates(names=names, schemas=SCHEMAS)
     said = "".join(map(templates.feed, pieces(text, cuts))) + templates.end()
     return said, [(name, load(written)) for name, written in templates.besides([])]
 
 
 def plain(arguments: dict[str, Any]) -> dict[str, str]:
     """Arguments as text: forms without types have nothing else."""
-    return {key: str(value) for key, value in arguments.items()}
+    return {key: text_of(value) for key, value in arguments.items()}
 
 
 @pytest.mark.parametrize("form", FORMS)
 @given(cuts=CUTS)
 def test_a_call_in_the_text_is_a_call(form: str, cuts: list[int]) -> None:
-    said, calls = read(f"Let me see. {FORMS[form]}", cuts)
-    assert said == "Let me see. "
+    before = "Let me see.\n" if form in LINES else "Let me see. "
+    said, calls = read(before + FORMS[form]("weigh", ARGUMENTS), cuts)
+    assert said == before
     ((name, arguments),) = calls
     assert (name, plain(arguments)) == ("weigh", plain(ARGUMENTS))
 
@@ -163,12 +73,93 @@ def test_a_call_in_the_text_is_a_call(form: str, cuts: list[int]) -> None:
 def test_a_call_of_a_tool_that_was_not_shown_is_not_run(
     form: str, cuts: list[int]
 ) -> None:
-    said, calls = read(FORMS[form].replace("weigh", "destroy"), cuts)
+    written = FORMS[form]("destroy", ARGUMENTS)
+    said, calls = read(written, cuts)
     assert not calls
-    if not said.lstrip().startswith(
-        ("{", "[", "```json", "```py")
-    ):  # may be meant as words
-        assert said == ""
+    without_marks = re.sub(r"<\|\w+\|>", "", written)
+    assert said == ("" if form in MARKED else without_marks)  # may be meant as words
+
+
+WORDS = (
+    *("roll", "look", "search", "note", "weigh", "I", "the die", "Bo's", "and", "6"),
+    *("(d6)", "(fast)", "(look=3", "`roll`", "`roll(sides=6)`", "*looks*", "[laughs]"),
+    *("roll:", "look,", '"search"', "„note“", "{the king}", "<3", "a<b", "x = 2", "="),
+    *("[roll]", "roll (sides)", "{", "}", "[3", "(", "'", "5'11", "# Roll", "- look"),
+    *("Action", "Action:", "print", "functions", "to", "commentary", ">", ">>", "call"),
+    *("würfeln", "骰子", "看。", "бросок", "…", "!", "?", ".", ":", "\n", "\n\n"),
+    *("roll 6", "roll{6}", "look[3]", "roll(6)", "note(this)", '{"note": 3}', "roll()"),
+    *("search(a == b)", "Look", "ROLL(x=1)", "roll.", "roll/look", "look-", "roll:2"),
+)
+
+
+@given(words=st.lists(st.sampled_from(WORDS), max_size=14), cuts=CUTS)
+def test_prose_with_names_of_tools_is_said_whole(
+    words: list[str], cuts: list[int]
+) -> None:
+    names = {"roll", "look", "search", "note"}
+    text = " ".join(words)
+    schemas = {name: {**ANY, "required": ["sides"]} for name in names}
+    templates = Templates(names=frozenset(names), schemas=schemas)
+    said = "".join(map(templates.feed, pieces(text, cuts))) + templates.end()
+    assert (said, templates.besides([])) == (text, [])
+
+
+STORIES = (
+    "Let me see. The mare's owner (old Bo) says: weigh it!",
+    "Ich schlage es nach: das Buch, «Band 2», kostet 3,50 Gulden; look_up it.",
+    "¿Qué pesa? Lo peso [suspira] y ya está…",
+    "我来称一下。",
+    "Сейчас взвешу - подожди, 5 < 7.",
+    "فلنزن الذهب.",
+)
+TEXTS = st.text("ab é日\"'\\{}[](),:;=.!?#&\n\t-_/<b>`", max_size=24)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    form=st.sampled_from([*FORMS]),
+    name=st.sampled_from(TOOLS),
+    given_=st.dictionaries(
+        st.sampled_from(FIELDS),
+        VALUES,
+        min_size=1,
+        max_size=4,
+    ),
+    before=st.sampled_from(STORIES),
+    after=st.sampled_from(STORIES),
+    cuts=CUTS,
+)
+def test_any_call_in_any_form_amid_speech_is_read_and_the_speech_is_said(
+    form: str,
+    name: str,
+    given_: dict[str, Any],
+    before: str,
+    after: str,
+    cuts: list[int],
+) -> None:
+    written = FORMS[form](name, given_)
+    untyped = "</" in written.replace(json.dumps(given_), "")
+    if untyped and any(
+        "<" in text or text != text.strip() for text in plain(given_).values()
+    ):
+        return  # elements cannot tell that from their own
+    if "```" in json.dumps(given_) and "```" in FORMS[form](name, {}):
+        return  # nor can code
+    said, calls = read(f"{before}\n{written}\n{after}", cuts, TOOLS)
+    assert said.split() == f"{before}\n{after}".split()
+    ((called, arguments),) = calls
+    assert called == name
+    assert arguments == given_ or (untyped and plain(arguments) == plain(given_))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +218,7 @@ def test_what_is_no_template_is_spoken_as_it_was(text: str, cuts: list[int]) -> 
         ),
         ("The <tool_use> of a smith is loud.", "The  of a smith is loud."),
         ("Say <function> and it opens.", "Say  and it opens."),
+        ("He shouted [INST and ran (fast).", "He shouted [INST and ran (fast)."),
         ("<tool_response> The king is dead.", ""),
         ('<tool_call>{"name": "weigh", "argu', ""),
     ],
@@ -238,11 +230,33 @@ def test_a_mark_without_an_end_takes_no_words_away(
     assert read(text, cuts) == (said, [])
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *("<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "[INST]", "<function=weigh>"),
+        *('{"sign": ', "weigh: {the ", "<weigh>", "```\n", '{"a": {"b": "', "[weigh("),
+        *("Action: ", "weigh", "```json\n{", "weigh(what is "),
+    ],
+)
+@given(cuts=CUTS)
+def test_speech_after_a_mark_goes_on_soon(mark: str, cuts: list[int]) -> None:
+    templates = Templates(names=NAMES)
+    text = f"Ha!\n{mark} he said and went on his way home. " + "It was late. " * 120
+    said, fed = "", 0
+    for piece in pieces(text, [*cuts, 1_200]):
+        said, fed = said + templates.feed(piece), fed + len(piece)
+        assert len(said) > fed - 1_000 - len(mark)
+    said += templates.end()
+    assert said in (text, text.replace(mark, ""))
+    assert not templates.besides([])
+
+
 @given(cuts=CUTS)
 def test_a_call_in_two_forms_is_one_and_two_in_one_form_are_two(
     cuts: list[int],
 ) -> None:
-    first, other = FORMS["hermes, qwen"], FORMS["gemma, fenced"]
+    first = FORMS["hermes, qwen"]("weigh", ARGUMENTS)
+    other = FORMS["minimax"]("weigh", ARGUMENTS)
     assert len(read(f"{first}\n{other}", cuts)[1]) == 1
     assert len(read(f"{first}\n{first}", cuts)[1]) == 2
 
@@ -260,16 +274,37 @@ def test_any_split_says_and_calls_the_same(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == read(text, [])
 
 
-@given(text=st.text(st.characters(exclude_characters="<[{`"), max_size=80), cuts=CUTS)
+PLAIN = st.text(st.characters(exclude_characters="<[{`"), max_size=80)
+
+
+@given(text=PLAIN, cuts=CUTS)
 def test_plain_text_is_spoken_at_once(text: str, cuts: list[int]) -> None:
-    templates = Templates(names=NAMES)
+    templates = Templates()
     for piece in pieces(text, cuts):
         assert templates.feed(piece) == piece
 
 
+@given(text=PLAIN | st.lists(st.sampled_from(WORDS)).map(" ".join), cuts=CUTS)
+def test_with_tools_only_a_first_word_is_held_back(text: str, cuts: list[int]) -> None:
+    templates = Templates(names=frozenset({"roll", "look"}))
+    fed = said = ""
+    for piece in pieces(re.sub(r"[<[{`(\n]", "", text), cuts):
+        fed += piece
+        said += templates.feed(piece)
+        held = fed.removeprefix(said)
+        assert len(held) < 32
+        assert not held or said.rstrip(" ")[-1:] in ("", *"\n.!?:…\u3002\uff01\uff1f")
+        assert templates.feed("The ") == held + "The "
+        fed, said = f"{fed}The ", f"{said}{held}The "
+
+
 @pytest.mark.parametrize(
     "mark",
-    ["<", "{", "[", "</s>", "[TOOL_CALLS]", "<function=", '{"name":', "```json{"],
+    [
+        *("<", "{", "[", "</s>", "[TOOL_CALLS]", "<function=", '{"name":', "```json{"),
+        *("[INST]", "<tool_call>a b", "\nweigh\n{", "\n>", '{"weigh":', "<weigh>"),
+        *("[weigh(", "<tool_call>{", "\nweigh(what='", "Action: ", "```\n", "\n"),
+    ],
 )
 def test_a_million_marks_end(mark: str) -> None:
     """Work that grows with the square of the length would not."""
@@ -326,8 +361,44 @@ def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
 
-@pytest.mark.parametrize("text", [f"Well. {FORMS['hermes, qwen']}", f"Well. {CALL}"])
-def test_a_call_that_is_repeated_as_text_runs_once(text: str) -> None:
+def test_a_text_that_is_a_number_is_the_same_as_the_number() -> None:
+    for form in ("minimax", "hermes, qwen", "a line"):
+        templates = Templates(names=NAMES, schemas=SCHEMAS)
+        templates.feed(FORMS[form]("weigh", ARGUMENTS))
+        templates.end()
+        for times in (2, "2", 2.0):
+            given_ = json.dumps({"what": "gold", "times": times})
+            assert templates.besides([ToolCall("c1", "weigh", given_)]) == []
+        given_ = json.dumps({"what": "gold", "times": 3})
+        assert len(templates.besides([ToolCall("c1", "weigh", given_)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("<tool_call>{'name': weigh weigh}</tool_call>", "{'name': weigh weigh}"),
+        (f"Ha! {FORMS['minimax']('destroy', {})} Ha!", '<invoke name="destroy">'),
+        (f"<|im_start|>assistant\n{FORMS['lfm']('destroy', {})}", "[destroy()]"),
+        (FORMS["minimax"]("weigh", ARGUMENTS), ""),
+        ("Well met.<|im_end|></s>", ""),
+    ],
+)
+@given(cuts=CUTS)
+def test_a_block_that_cannot_be_read_is_reported_once(
+    text: str, unread: str, cuts: list[int]
+) -> None:
+    told: list[tuple[str, str]] = []
+    templates = Templates(names=NAMES, found=lambda *found: told.append(found))
+    for piece in pieces(f"{text} {text}", cuts):
+        templates.feed(piece)
+    templates.end()
+    assert [x for _, x in told if unread in x][-1:] == [told[-1][1]]
+    assert len(told) <= 1 + bool(unread)
+
+
+@pytest.mark.parametrize("form", ["hermes, qwen", "minimax", "llama, bare"])
+def test_a_call_that_is_repeated_as_text_runs_once(form: str) -> None:
+    text = f"Well. {FORMS[form]('weigh', ARGUMENTS)}"
     function = {"name": "functions.weigh", "arguments": OBJECT}
     row = {"index": 0, "id": "c1", "type": "function", "function": function}
     shown = Templates(names=NAMES)
@@ -346,7 +417,7 @@ def test_a_call_that_is_repeated_as_text_runs_once(text: str) -> None:
 
 def test_a_server_of_the_messages_api_may_leave_a_template_in_the_text() -> None:
     assembler = Messages(names=NAMES, templates=Templates(names=NAMES))
-    text = {"type": "text", "text": FORMS["minimax"]}
+    text = {"type": "text", "text": FORMS["minimax"]("weigh", ARGUMENTS)}
     got = events(
         assembler,
         {"type": "content_block_start", "index": 0, "content_block": text},

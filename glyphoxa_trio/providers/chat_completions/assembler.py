@@ -179,9 +179,8 @@ class Assembler(answer.ResponseAssembler):
         marks = Templates(names=self.names)
         marks.feed(written)
         marks.end()
-        found = marks.besides(()) or calls_in(written)
-        calls = [(tool_named(name, self.names), x) for name, x in found]
-        if not calls or not all(name and _is_read(x) for name, x in calls):
+        calls = marks.besides(()) or calls_in(written, dict.fromkeys(self.names))
+        if not calls or not all(_is_read(x) for _, x in calls):
             return None
         entries = [{"function": {"name": x, "arguments": y}} for x, y in calls]
         choice = {"delta": {"tool_calls": entries}, "finish_reason": "tool_calls"}
