@@ -177,6 +177,73 @@ def test_who_writes_on_a_tab_is_asked_for_and_then_known() -> None:
         before = (user, Message(role="assistant", content=said(events)))
 
 
+TALKS = (
+    ("what does prone mean?", "and blinded?", ("search_rules", {"query": "blinded"})),
+    ("where is Hilda?", "what about Otto?", ("query_entities", {"name": "Otto"})),
+    ("pour some ale", "four mugs", ("mcp__bar__pour", {"mugs": 4})),
+    ("roll 1d20", "again, with advantage", ("roll", {"expression": "2d20kh1"})),
+    ("roll 1d8", "reroll that please", ("roll", {"expression": "1d8"})),
+    ("hello", "grappling", ("search_rules", {"query": "grappling"})),
+    (
+        "hello",
+        "who built the old abbey?",
+        ("query_entities", {"name": "built old abbey"}),
+    ),
+)
+
+
+@pytest.mark.parametrize(("first", "then", "expected"), TALKS)
+def test_what_goes_on_from_the_line_before_is_read_with_it(
+    first: str, then: str, expected: tuple[str, dict[str, Any]]
+) -> None:
+    answer = Message(role="assistant", content=said(respond(request(first))) or "5.")
+    events = respond(request(first, answer, Message(role="user", content=then)))
+    made = [x.call for x in events if isinstance(x, CallReady)]
+    assert expected in [(x.name, json.loads(x.arguments)) for x in made]
+
+
+def test_the_note_is_the_one_that_was_written() -> None:
+    arguments = {"path": "ropes.txt", "content": "two ropes"}
+    written = ToolCall("c1", "write_file", json.dumps(arguments))
+    before = Message(role="assistant", calls=(written,))
+    result = Message(role="tool", call_id="c1", content='{"data": {"bytes": 9}}')
+    then = Message(role="user", content="read me the note")
+    first, *_ = respond(request("note down: two ropes", before, result, then))
+    assert isinstance(first, CallReady)
+    assert json.loads(first.call.arguments) == {"path": "ropes.txt"}
+
+
+FOREIGN = (
+    spec("clock__current_time", "Time in a zone.", {"timezone": TEXT}, "timezone"),
+    spec("clock__convert", "Convert time between zones.",
+         {"source": TEXT, "time": TEXT, "target": TEXT}, "source", "time", "target"),
+    spec("web__fetch", "Fetch a page by its URL.", {"url": TEXT}, "url"),
+    spec("home__set_lamp", "Turn a lamp on or off in a room.",
+         {"room": TEXT, "on": {"type": "boolean"}}, "room", "on"),
+    spec("todo__add_task", "Add a task to the todo list.", {"title": TEXT}, "title"),
+    spec("todo__list_tasks", "List all tasks.", {}),
+    spec("fs__list_directory", "List files and folders.", {"path": TEXT}, "path"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("what time is it in Lima?", ("clock__current_time", {"timezone": "Lima"})),
+        ("fetch https://a.example/b!", ("web__fetch", {"url": "https://a.example/b"})),
+        ("turn on the lamp in the attic",
+         ("home__set_lamp", {"room": "attic", "on": True})),
+        ("put 'mend the net' on my todo list",
+         ("todo__add_task", {"title": "mend the net"})),
+        ("list the files in maps", ("fs__list_directory", {"path": "maps"})),
+    ],
+)  # fmt: skip
+def test_arguments_of_other_peoples_tools_are_read_by_their_names(
+    text: str, expected: tuple[str, dict[str, Any]]
+) -> None:
+    assert calls(text, tools=FOREIGN) == [expected]
+
+
 def test_what_a_tool_has_made_is_meant_by_its_name_later() -> None:
     name, ids = {"name": TEXT}, {"campaign_id": TEXT}
     tools = (
