@@ -386,7 +386,7 @@ class _ArgumentReader:
         return (
             (said.quoted or next(asked, ""))
             or (said.rest(others) or said.rest(self.own))
-            or said.subject
+            or (said.subject if said.subject != said.speaker else "")
         )
 
 

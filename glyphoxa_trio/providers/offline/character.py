@@ -16,7 +16,7 @@ from .choosing import FittingTool
 from .persona import Persona
 from .report import closed, cut, joined
 from .sayings import SOCIAL, UNKNOWN, WORLDLY, Wording
-from .utterance import DULL, ParsedUtterance, stems, with_article
+from .utterance import DULL, STATES, ParsedUtterance, stems, with_article
 
 _KNOWN: Final = "(What you know of this moment:"
 _NOBODY: Final = {
@@ -34,6 +34,8 @@ _OWN_WORDS: Final = re.compile(
     r"\byou (?:just )?(?:said?|say|tell|told)|yourself|\b(?:say|repeat) (?:that|it)\b"
 )
 _ORDER: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: this| that)?:? ")
+# What is asked for; who only speaks of it is heard.
+_ASKED_FOR: Final = ("price", "trade", "where", "weather", "time", "opinion", "self")
 _MOST_WORDS: Final = 120  # of an utterance that can be followed
 _MOST_TOLD: Final = 3  # things at once
 
@@ -76,8 +78,9 @@ class CharacterTalk:
             return self.answer("told", told=told)
         if said.asked and self.known(said.asked):
             return self.about(said.asked, said)
+        states = STATES.match(said.text) and not said.is_question
         for kind, pattern in WORLDLY.items():
-            if pattern.search(said.plain):
+            if pattern.search(said.plain) and not (states and kind in _ASKED_FOR):
                 return self.answer(kind)
         if topic := said.asked or (said.text.strip(" .!?") if said.is_phrase else ""):
             return self.about(topic, said)
@@ -145,7 +148,8 @@ class CharacterTalk:
             if one.role != "user" or others or one.content.startswith("("):
                 continue
             line = ParsedUtterance(one.content)
-            if line.is_question or line.is_polite or line.asked:
+            told = _ORDER.match(line.text) or not line.is_polite
+            if line.is_question or line.asked or not told:
                 continue
             common = about & stems(line.text)
             if common and len(common) * (1 if whole else 2) >= len(about):

@@ -129,7 +129,7 @@ _ORACLES: Final = stems("question oracle consult fortune prophecy seer")
 _SEARCHES: Final = stems("search find query look lookup ask consult know")
 _OF_MEMORY: Final = re.compile(r"(?i)\b(?:remember|recall|met|happened|last|past)\b")
 _OF_RULES: Final = re.compile(
-    r"(?i)\b(?:does|do|mean|means|meant|rules?|conditions?|spells?|works?|cast"
+    r"(?i)\b(?:does|do|mean|means|meant|(?<!who )rules?|conditions?|spells?|works?|cast"
     r"|differences?|happens (?:when|if)|damage|explain|compare)\b"
 )
 _OF_FATE: Final = re.compile(

@@ -39,7 +39,7 @@ _UNSPOKEN: Final = re.compile(
     r"|dm|gm|game master|do not|don't|always answer|respond\w*|repl(?:y|ies)"
     r"|markdown|markup|sentences?"
     r"|prompt|instruct\w*|assistant|language model|tools?|player characters?|format"
-    r"|in character|your answers?|words per|concise\w*|role-?play\w*)\b"
+    r"|in character|npc|rpg|your answers?|words per|concise\w*|role-?play\w*)\b"
 )
 _ORDERS: Final = re.compile(
     r"(?i)^(?:speaks?|talks?|answers?|says?|uses?|keep (?:your|it|answers)|be|never"
@@ -113,10 +113,9 @@ def _sentences(prompt: str) -> Iterator[tuple[str, str]]:
                 break
             if kind is None:  # a section that is not for players
                 continue
-            for sentence in re.split(
-                r"(?<=[.!?])\s+", _HIDDEN_REST.sub("", item or line)
-            ):
-                if sentence and not _UNSPOKEN.search(_FRAME.sub("", sentence)):
+            shown = _FRAME.sub("", _HIDDEN_REST.sub("", item or line))
+            for sentence in re.split(r"(?<=[.!?])\s+", shown):
+                if sentence and not _UNSPOKEN.search(sentence):
                     yield kind, sentence
             if _HIDDEN_REST.search(line):
                 break
@@ -131,7 +130,7 @@ def first_person(sentence: str, name: str, *, bare: bool = True) -> str:
 
     ``bare``: it may have no subject, as "A halfling who runs the inn" or "Runs it".
     """
-    text = _FRAME.sub("", " ".join(sentence.split())).strip().rstrip(".!")
+    text = " ".join(sentence.split()).rstrip(".!")
     if not text or len(text) > _MOST_SAID or _ORDERS.match(text):
         return ""
     if re.match(r"You(?:'re)? ", text):

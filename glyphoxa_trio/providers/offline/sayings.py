@@ -39,7 +39,7 @@ who: \bwho (?:are|is|might) (?:you|u|this|there)\b|\bwhat are you\W*$|\babout yo
   \bwho am i (?:talk|speak)\w+|\bwho (?:owns|runs|keeps) (?:this|the place)\b
   \b(?:introduce|describe) (?:yourself|you|your life)\b
   \byour (?:story|past|background)\b
-  \babout you\W*$
+  \b(?:me|us|more|little) about you\W*$
   = I am {name}. {trait} / {trait} They call me {name}.
   / One who listens, and answers if I can.
 how: \bhow (?:are|is|was) (?:you|it going|things|life|business|your|the) ?\b(?!\w+ \w+ )
@@ -131,7 +131,7 @@ time: \bwhat (?:time|hour|day|date|year)\b|\bhow late\b|\bthe time\b|\bwhat is t
   = Late enough for good talk{you}. The rest I do not count.
 news: \bnews\b|\brumou?rs?\b|\bgossip\b|\bwhat is (?:new|happening|going on)
   \bany(?:thing)? (?:new|interesting|happening)\b|\bwhat happened\b|\bquests?\b
-  \b(?:any|some|a|find|need) (?:work|jobs?)\b|\badventures?\b
+  \b(?:any|some|a|find|need|for) (?:work|jobs?)\b|\badventures?\b
   = Little that I would swear to. {trait} / It is quiet. Too quiet, some say.
   / I have heard nothing new{you}. You are the one who travels.
 hit: \b(?:is|was|did|does|do) .{0,12}\b(?:hit|miss|succeed|success|fail|enough|good)\b
@@ -144,7 +144,8 @@ secret: \bsecrets?\b|\bhid(?:e|ing|den)\b
   = If I had secrets, I would not tell them on the first asking.
   / Earn my trust first{you}.
 opinion: \b(?:do|would) you (?:\w+ )?(?:like|love|think|believe|prefer|enjoy|want)\b
-  \bfavou?rite\b|\btrust\b|\bshould (?:i|we)\b|\bwhat would you\b|\byour opinion\b
+  \bfavou?rite\b|\btrust\b|\bbetter\b|\bshould (?:i|we)\b|\bwhat would you\b
+  |\byour opinion\b
   = I have my own thoughts on that, and keep them for old friends{you}.
   / Ask three people, and you will hear four answers{you}. / I would sleep on it{you}.
 feeling: \bi (?:am|feel) (?:\w+ ){0,2}(?:sad|lonely|tired|hungry|thirsty|lost|bored)\b

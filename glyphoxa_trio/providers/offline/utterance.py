@@ -15,25 +15,21 @@ WORD: Final = re.compile(r"[a-z0-9]+")
 QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'(.+?)'(?!\w)")
 STRAIGHT_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d\u201e", '\'\'"""')
 
-_UNDER_TWENTY: Final[list[str]] = WORD.findall(
+_SMALL: Final[list[str]] = WORD.findall(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen"
     " fourteen fifteen sixteen seventeen eighteen nineteen"
 )
-_TENS: Final[list[str]] = WORD.findall(
-    "twenty thirty forty fifty sixty seventy eighty ninety hundred"
-)
-_COUNTS: Final = {
-    **{word: number for number, word in enumerate(_UNDER_TWENTY)},
-    **{word: 10 * number for number, word in enumerate(_TENS, 2)},
+_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
+_COUNTS: Final = {word: number for number, word in enumerate(_SMALL)} | {
+    **{word: 10 * number for number, word in enumerate(WORD.findall(_TENS), 2)},
     "couple": 2,
     "pair": 2,
     "dozen": 12,
-    "hundred": 100,
 }
 _COUNT: Final = re.compile(
     r"(?i)(?<!that )(?<!this )(?<!no )(?<!which )(?<!the )\b(?:an? )?"
     rf"(?P<first>{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
-    rf"(?:[- ](?P<rest>{'|'.join(_UNDER_TWENTY[1:10])})(?![- ]sided))?\b(?: of)?"
+    rf"(?:[- ](?P<rest>{'|'.join(_SMALL[1:10])})(?![- ]sided))?\b(?: of)?"
 )
 _DICE: Final = re.compile(
     r"(?i)(?:(?<![\w.])-)?\b(?:\d+ ?)?[dw] ?(?:\d+|%)(?:k[hl]\d*|adv|dis)?"
@@ -138,33 +134,35 @@ _ASKED: Final = tuple(
     .splitlines()
 )
 _PREPOSITIONS: Final = {"onto", "into", "to", "for", "on", "from", "at", "with", "in"}
-_ASKING_WORDS: Final = (
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(WORD.findall(text))
+
+
+DULL: Final = EMPTY | _words(
     "ask asks bit could explain find give gives hear know knows let look looks many"
     " mean means meant more much need ok okay one really recall remember say says"
     " search tell think want wants work works well why yes yet hey hello hi"
     " there thank thanks far get got go now then no not put talk talked speak spoken"
     " here sir bitte mir off each apiece piece pieces other"
 )
-DULL: Final = EMPTY | frozenset(WORD.findall(_ASKING_WORDS))
 # What is ordered in a few words; other words only name something.
-DEEDS: Final = frozenset(
-    WORD.findall(
-        "play sing dance draw go come run drink eat sit stand wait help bring cook"
-        " pour kiss fetch look listen follow teach wake open close start stop end begin"
-        " make create add write put set delete remove show list buy sell pay move take"
-        " whisper"
-    )
+DEEDS: Final = _words(
+    "play sing dance draw go come run drink eat sit stand wait help bring cook pour"
+    " kiss fetch look listen follow teach wake open close start stop end begin make"
+    " create add write put set delete remove show list buy sell pay move take whisper"
 )
 # Words that say what is asked; a typing error in one of them is corrected.
-_KEYWORDS: Final[tuple[str, ...]] = tuple(
-    WORD.findall(
+_KEYWORDS: Final = sorted(
+    _words(
         "what does where when tell about know remember roll hello your name mean sell"
         " weather which please explain thanks initiative"
     )
 )
 # Their neighbours that are words themselves.
-_WORDS: Final = set(
-    WORD.findall("whether spell spells rolls self named role whole smell smells shell")
+_WORDS: Final = EMPTY | _words(
+    "whether spell spells rolls self named role whole smell smells shell"
 )
 _SHORT: Final = dict(
     re.findall(
@@ -175,18 +173,19 @@ _SHORT: Final = dict(
     )
 )
 _CONTRACTED: Final = tuple(
-    (re.compile(rf"(?i){pattern}\b"), full)
-    for pattern, full in (
-        (r"\bcan't", "can not"),
-        (r"\bwon't", "will not"),
-        ("n't", " not"),
-        (r"(?<=\bi)'m", " am"),
-        (r"(?<=e)'s us", "e us"),
-        (r"(?<=what|here|that)'s|(?<=who|how)'s|(?<=it|he)'s", " is"),
-        ("'re", " are"),
-        ("'ll", " will"),
-        ("'d", " would"),
-        ("'ve", " have"),
+    (re.compile(rf"(?i){short}\b"), full)
+    for short, full in re.findall(
+        "(.+) = (.+)",
+        r"""can't = can not
+won't = will not
+n't =  not
+(?<=\bi)'m =  am
+(?<=let)'s =  us
+(?<=what|here|that)'s|(?<=who|how)'s|(?<=it|he)'s =  is
+'re =  are
+'ll =  will
+'d =  would
+'ve =  have""",
     )
 )
 _FILLERS: Final = re.compile(
@@ -271,7 +270,8 @@ class ParsedUtterance:
     @property
     def file(self) -> str | None:
         """The first file name."""
-        found = _FILE.search(QUOTED.sub(_only_files, self.text))
+        files = [x for x in self._quotations if _FILE.fullmatch(x)]
+        found = _FILE.search(" ".join([*files, QUOTED.sub(" ", self.text)]))
         return found[0] if found else None
 
     @property
@@ -283,11 +283,11 @@ class ParsedUtterance:
     @property
     def quoted(self) -> str | None:
         """The first quotation that is not a file name."""
-        for found in QUOTED.finditer(self.text):
-            inside = next(group for group in found.groups() if group)
-            if not _FILE.fullmatch(inside):
-                return inside
-        return None
+        return next((x for x in self._quotations if not _FILE.fullmatch(x)), None)
+
+    @property
+    def _quotations(self) -> list[str]:
+        return [found[1] or found[2] for found in QUOTED.finditer(self.text)]
 
     @property
     def identifier(self) -> str | None:
@@ -445,13 +445,13 @@ def corrected(text: str) -> str:
 
     def correct(found: re.Match[str]) -> str:
         word: str = found[0]
-        if len(word) < 3 or word in EMPTY or word in _WORDS or word in _KEYWORDS:
+        if len(word) < 3 or word in _WORDS:
             return word
-        for keyword in _KEYWORDS:
-            if keyword[0] == word[0] and sorted(keyword) == sorted(word):
-                return keyword
-        near = difflib.get_close_matches(word, _KEYWORDS, n=1, cutoff=0.85)
-        return near[0] if near and near[0][0] == word[0] else word
+        alike = [x for x in _KEYWORDS if sorted(x) == sorted(word)]
+        near = alike or difflib.get_close_matches(word, _KEYWORDS, n=1, cutoff=0.85)
+        # Of a short word, only an end may be missing.
+        alike_enough = near and near[0].startswith(word if len(word) < 4 else word[0])
+        return near[0] if alike_enough else word
 
     text = re.sub(r"\b[a-z]+\b(?!')", lambda x: _SHORT.get(x[0], x[0]), text)
     return re.sub(r"(?<![\w.'])[a-z]+(?![\w.'])", correct, text)
@@ -464,17 +464,6 @@ def bare(topic: str) -> str:
         topic = shorter
     topic = _LEAD.sub("", topic)
     return "" if topic.lower() in DULL or _NO_TOPIC.match(topic) else topic
-
-
-def _only_files(quoted: re.Match[str]) -> str:
-    """Return a quotation that is a file name, without its quotes; otherwise a space."""
-    inside = next(group for group in quoted.groups() if group)
-    return f" {inside} " if _FILE.fullmatch(inside) else " "
-
-
-def words_in(text: str) -> tuple[str, ...]:
-    """Return the words of a table."""
-    return tuple(text.split())
 
 
 def stems(text: str) -> frozenset[str]:

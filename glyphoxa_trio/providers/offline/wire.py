@@ -68,7 +68,8 @@ _AGAIN: Final = re.compile(
     r"(?i)(?:(?:please|and|now|ok(?:ay)?|oh)[ ,]+)*"
     r"(?:(?P<rolled>re-?roll(?: (?:it|that|this|them))?)"
     r"|(?:(?:do|try|tell|give|(?P<roll>roll|throw)) )?(?:(?:me|it|that|this|us) )*"
-    r"(?:again|once more|one more(?: time)?|same again|another(?: (?:one|roll|time))?"
+    r"(?:(?:once |yet |same )?again|once more|one more(?: time)?"
+    r"|another(?: (?:one|roll|time))?"
     r"|encore|nochmal|noch ?einmal|repeat))(?: please)?"
     r"(?P<more>(?:,? but)?,? (?:with|and add|plus|minus) .{1,25})?\W*"
 )
@@ -122,7 +123,7 @@ class _Answering:
             language=language_of(text),
             tools=tools,
         )
-        text = _continued([*recent, *turn[:1]]) if spoken else ""
+        text = _continued([*recent, *turn[:1]], persona.name) if spoken else ""
         known = KnownThings.of(recent)
         return cls(request, before, turn, text, character, tools, known)
 
@@ -166,12 +167,12 @@ class _Answering:
         return ParsedUtterance(text, self.character.person)
 
     def _is_request(self, text: str) -> bool:
-        said = self._said(text)
-        if not text.strip(" .!?,") or self.character.social(said):
-            return bool(text.strip(" .!?,"))
+        said, plain = self._said(text), text.strip(" .!?,")
         # "And the fool?" only continues what was asked before.
-        asks = ParsedUtterance(text.rstrip("? ")).is_question
-        return bool(self._calls(said) or said.asked or asks)
+        asks = said.asked or ParsedUtterance(plain).is_question
+        return bool(
+            plain and (asks or self.character.social(said) or self._calls(said))
+        )
 
     def _calls(self, said: ParsedUtterance) -> list[tuple[str, dict[str, Any]]]:
         """Return the calls that one clause asks for."""
@@ -213,7 +214,7 @@ class _Answering:
         kinds = _IN_WORDS if said.asked or said.is_phrase else WORLDLY
         if any(WORLDLY[kind].search(said.plain) for kind in kinds):
             return False
-        own = re.match(r"(?:who|where|when|which|what (?:\w+ )?my)\b", said.plain)
+        own = re.match(r"(?:who|where|when|which|what (?:\w+ )?(?:my|i))\b", said.plain)
         return not (own and self.character.told(said.rest(frozenset()), whole=True))
 
     def _lacking(self, said: ParsedUtterance) -> Any:
@@ -302,15 +303,19 @@ def _heard(text: str) -> str:
     return text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
 
 
-def _continued(messages: Sequence[Message]) -> str:
-    """Return the last of these lines as what it continues, if it continues one."""
+def _continued(messages: Sequence[Message], name: str) -> str:
+    """Return the last of these lines as what it continues, if it continues one.
+
+    ``name`` is the NPC's: that it is called by it is no part of what is said.
+    """
+    called = re.compile(rf"(?:{'|'.join(map(re.escape, name.split()))}), (?=\w)")
     lines: list[str] = []
     answer = ""
     for one in messages:
         if one.role == "assistant" and one.content:
             answer = one.content
         elif one.role == "user" and not one.content.startswith("("):
-            text = corrected(_heard(one.content))
+            text = called.sub("", corrected(_heard(one.content)), count=1)
             lines.append(_going_on(text, lines, answer))
             answer = ""
     return lines[-1] if lines else ""
@@ -328,7 +333,8 @@ def _going_on(text: str, lines: Sequence[str], answer: str) -> str:
         if answers and not any(x.search(said.plain) for x in SOCIAL.values()):
             return f"{last.rstrip('.!?')} {text}"
     if found := _AGAIN.fullmatch(text.strip()):
-        if found["rolled"] or found["roll"]:
+        one = ParsedUtterance(last)  # "is it a hit?" is not what is done again
+        if found["rolled"] or found["roll"] or (one.is_question and not one.asked):
             earlier = map(ParsedUtterance, reversed(lines))
             last = next((x.text for x in earlier if x.rolls or x.dice), last)
         return f"{last.rstrip('.! ')}{found['more']}" if found["more"] else last
