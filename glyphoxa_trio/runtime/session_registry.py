@@ -360,8 +360,17 @@ class SessionRegistry:
             ):
                 await self.end(state)
                 ended = True
-        for keeper in self.words:
-            keeper.forget(player, tenant)
+        for kept in self._unkept():
+            if (
+                kept.tenant == tenant
+                and campaign in (None, self.campaign_of(kept.key).campaign)
+                and player in self._speakers(kept)
+            ):
+                assert self.remembering is not None
+                self.remembering.keeper.wakes(kept.key)  # with nothing kept of it
+                ended = True
+        for words in self.words:
+            words.forget(player, tenant)
         return ended
 
     def campaign_of(self, key: SessionKey) -> CampaignKey:
@@ -374,8 +383,13 @@ class SessionRegistry:
         """Return the ids of the players of a tenant whose words open sessions have, or
         other keepers of words."""
         several = [x for x in self.states.open if x.key.tenant == tenant]
+        taken = [self.resting.taken(x) for x in several]
+        taken += [x for x in self._unkept() if x.tenant == tenant]
         kept = (x.players(tenant) for x in self.words)
-        return set().union(*map(self._speakers, several), *kept)
+        return set().union(*map(self._speakers, taken), *kept)
+
+    def _unkept(self) -> list[SessionSnapshot]:
+        return [] if self.remembering is None else self.remembering.keeper.unkept()
 
     def player_of(self, session: SessionKey, speaker: str) -> str:
         """Return the stable id of the player who speaks under this name."""
@@ -390,19 +404,17 @@ class SessionRegistry:
           SnapshotRefused: what was set aside of it cannot be read.
         """
         if not state.resting:
-            return self._speakers(state)
-        return self._speakers(state, await self.resting.snapshot(state))
+            return self._speakers(self.resting.taken(state))
+        return self._speakers(await self.resting.snapshot(state))
 
-    def _speakers(
-        self, state: SessionState, kept: SessionSnapshot | None = None
-    ) -> set[str]:
+    def _speakers(self, kept: SessionSnapshot) -> set[str]:
         """Return the ids of the players whose words a session has."""
         names: set[str] = set()
-        for npc in (kept or self.resting.taken(state)).npcs.values():
+        for npc in kept.npcs.values():
             names |= {line.speaker for line in npc.overheard}
             for exchange in npc.history:
                 names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}
-        return {self.player_of(state.key, name) for name in names}
+        return {self.player_of(kept.key, name) for name in names}
 
     async def tend(self) -> None:
         """Set aside sessions that are idle for long, until cancelled."""

@@ -348,6 +348,11 @@ class TurnKeeper:
         if (table := self._tables.get(key)) is not None:
             table.rests(None)
 
+    def unkept(self) -> list[SessionSnapshot]:
+        """Return the sessions that are set aside here alone."""
+        tables = (self._tables.get(key) for key in self._unkept)
+        return [x.resting for x in tables if x is not None and x.resting is not None]
+
     def forget_unused(self, is_used: Callable[[SessionKey], bool]) -> None:
         """Forget what is known here of sessions that are written, given back and not
         used any more."""

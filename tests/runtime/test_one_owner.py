@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +16,12 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio import Runtime
+from glyphoxa_trio import Runtime, open_runtime
 from glyphoxa_trio.memory.entries import SessionRow
 from glyphoxa_trio.memory.errors import HeldElsewhere, MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.postgres import open_postgres
+from glyphoxa_trio.memory.sqlite.store import open_sqlite
 from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.runtime import Session
@@ -24,9 +29,11 @@ from glyphoxa_trio.runtime.kept_table import KeptTable
 from glyphoxa_trio.runtime.session_state import SessionState
 from glyphoxa_trio.runtime.turn_keeper import TurnKeeper
 
+from ..memory.conftest import OpenStore
+from ..memory.postgres.server import the_server
 from ..npc.support import ScriptedLLM
-from .test_snapshots import hear, play
-from .test_turn_keeper import run
+from .test_snapshots import hear, play, tools, with_room
+from .test_turn_keeper import run, silent
 
 IDLE = 40.0
 LATER = 60.0  # when what was not used is set aside
@@ -163,6 +170,26 @@ async def test_one_that_was_given_back_does_not_begin_anew_while_the_store_is_aw
         assert (await hear(session, "again")).turn == 2
 
 
+async def test_who_is_forgotten_is_forgotten_in_what_is_set_aside_here_alone_too(
+    autojump_clock: MockClock,
+) -> None:
+    store, llm = InMemory(), ScriptedLLM(play)
+    async with run(store, llm) as first, run(store, llm, idle=IDLE) as second:
+        await hear(first.session("table"), "hello")
+        await first.kept()
+        await hear(second.session("table"), "my secret")  # is not kept
+        await hear(second.session("other"), "hello")
+        await trio.sleep(LATER)
+        assert second._cast.players("") == {"player"}
+        await second.forget("nobody")
+        assert second._cast.players("") == {"player"}
+        await second.forget("player")
+        assert second._cast.players("") == set()
+        await first.session("table").end()
+        await hear(second.session("table"), "so?")
+        assert "my secret" not in told(llm)
+
+
 async def test_an_evening_goes_on_wherever_its_session_does(
     autojump_clock: MockClock,
 ) -> None:
@@ -191,6 +218,44 @@ async def test_one_that_is_set_aside_can_be_ended_or_released(
             await getattr(runtime.session(how), how)()
             again = await hear(runtime.session(how), "hello")
             assert again.turn == (2 if how == "release" else 1)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[OpenStore]:
+    """Opens a real store, each time as another process would."""
+    if request.param == "sqlite":
+        yield lambda: open_sqlite(tmp_path / "memory.db")
+        return
+    with the_server() as server, server.database() as address:
+        yield lambda: open_postgres(address)
+
+
+@pytest.mark.border
+async def test_two_machines_hand_a_session_to_each_other(opened: OpenStore) -> None:
+    llm, config = ScriptedLLM(play), silent(with_room(10, idle=0.2))
+
+    @asynccontextmanager
+    async def machine() -> AsyncGenerator[Runtime]:
+        async with opened() as memory:
+            async with open_runtime(
+                config, llm=llm, tools=tools(), memory=memory
+            ) as runtime:
+                yield runtime
+
+    async def free(runtime: Runtime) -> bool:
+        return not [x for x in await journal(runtime).sessions() if x.holder]
+
+    with trio.fail_after(60):
+        async with machine() as first, machine() as second:
+            for turn in range(1, 7):
+                runtime = (first, second)[turn % 2]
+                done = await hear(runtime.session("table"), f"word {turn}")
+                assert done.turn == turn
+                assert all(f"word {x}" in told(llm) for x in range(1, turn + 1))
+                while not await free(runtime):  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            assert not first.warnings
+            assert not second.warnings
 
 
 # The counts of what is known of sessions.
