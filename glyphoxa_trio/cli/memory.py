@@ -517,7 +517,7 @@ def import_world(
             "--as",
             metavar="KIND",
             help="Their kind, if the content does not tell it: campaign, memory,"
-            " foundry, roll20 or campaign-server.",
+            " foundry, roll20, sillytavern or campaign-server.",
             show_default=False,
         ),
     ] = None,
@@ -564,10 +564,11 @@ def import_world(
     """Import a world: people, places, things, how they are related, and facts.
 
     Foundry VTT journals and actors, the archive of a Roll20 campaign, the campaign
-    server's documents or its file, a campaign file of your own (docs/memory.md), or an
-    export of `memory export`. All files are imported, or none. Importing them again
-    changes nothing; facts that a file no longer has are removed. Exit status: 0
-    imported, also if items were skipped; 2 nothing was.
+    server's documents or its file, SillyTavern's lorebooks and cards (JSON or PNG), a
+    campaign file of your own (docs/memory.md), or an export of `memory export`. All
+    files are imported, or none. Importing them again changes nothing; facts that a file
+    no longer has are removed. Exit status: 0 imported, also if items were skipped;
+    2 nothing was.
     """
     from glyphoxa_trio.memory.importing import ImportKind
 

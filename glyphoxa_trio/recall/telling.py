@@ -239,7 +239,15 @@ class Telling:
             found = self._piece(facts_key(subject.query), [])
             lines = self._found_lines(subject)
         by_words = f"has words of \u201c{subject.query}\u201d"
-        facts = [(x.fact, by_words) for x in found if subject.asked or x.score >= _RARE]
+        # A keyword counts as in a lorebook, however frequent it is.
+        said = set(words_of(self.moment.text))
+        keyed = {x.fact.id for x in found if _is_keyed(x.fact, said)}
+        found = sorted(found, key=lambda x: x.fact.id not in keyed)
+        facts = [
+            (x.fact, by_words)
+            for x in found
+            if subject.asked or x.score >= _RARE or x.fact.id in keyed
+        ]
         facts += [
             (fact, f"about {known.entity.id!r}, {how}")
             for identities, how in ((named, "who is named"), (speakers, "who speaks"))
@@ -283,3 +291,8 @@ class Telling:
                 self._said.add((one.session, one.n))
                 told.append(one)
         return told
+
+
+def _is_keyed(fact: Fact, said: set[str]) -> bool:
+    """Return True if all words of one of its keywords were said."""
+    return any(said.issuperset(words_of(x)) for x in fact.keywords)

@@ -53,6 +53,19 @@ async def test_what_is_pinned_is_told_in_every_turn_and_once(
             assert not any("spy" in x for x in told)
 
 
+async def test_a_keyword_counts_however_frequent_it_is(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_recall(without(facts=200)) as table:
+        facts = [Fact(text=f"Crown number {n} is of tin.") for n in range(30)]
+        facts.append(Fact(text="It drowns its wearer.", keywords=("sea", "the crown")))
+        await table.memory.store.graph.put(KEY, facts=facts)
+        told = ["You know: \u201cIt drowns its wearer.\u201d"]
+        assert await table.told("I wear the crown.") == told
+        assert await table.told("I wear a crown.") == []  # not the whole keyword
+        assert (await table.told("What do you know of the crown?"))[:1] == told
+
+
 async def test_it_is_told_how_it_is_related_to_who_speaks_and_is_named(
     autojump_clock: MockClock,
 ) -> None:

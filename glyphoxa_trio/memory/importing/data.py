@@ -25,14 +25,15 @@ class ImportKind(StrEnum):
 
     ``CAMPAIGN``: a campaign file of ours, in YAML, TOML or JSON. ``MEMORY``: an export
     of a memory. ``FOUNDRY``: documents of Foundry VTT. ``ROLL20``: the archive of a
-    Roll20 campaign. ``CAMPAIGN_SERVER``: a document, or the file, of the campaign
-    server.
+    Roll20 campaign. ``SILLYTAVERN``: a lorebook or a card. ``CAMPAIGN_SERVER``: a
+    document, or the file, of the campaign server.
     """
 
     CAMPAIGN = "campaign"
     MEMORY = "memory"
     FOUNDRY = "foundry"
     ROLL20 = "roll20"
+    SILLYTAVERN = "sillytavern"
     CAMPAIGN_SERVER = "campaign-server"
 
 

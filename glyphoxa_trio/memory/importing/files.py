@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from glyphoxa_trio.config import ConfigError
 
-from . import campaign_file, campaign_server, foundry, roll20
+from . import campaign_file, campaign_server, foundry, roll20, sillytavern
 from .data import MOST_BYTES, MOST_FILES, ImportKind, ImportRefused
 from .drafts import Drafts
 from .foundry_documents import is_document
@@ -21,7 +21,7 @@ from .foundry_documents import is_document
 SQLITE: Final = b"SQLite format 3\x00"
 MEMORY_FORMAT: Final = "glyphoxa.memory/1"
 _CONFIGURED: Final = (".yaml", ".yml", ".toml")
-_SUFFIXES: Final = (".json", ".db", ".jsonl", *_CONFIGURED)
+_SUFFIXES: Final = (".json", ".db", ".jsonl", ".png", *_CONFIGURED)
 _LEVEL_DB: Final = "CURRENT"  # a file that each of its folders has
 
 # Returns the documents in a file of the campaign server.
@@ -76,6 +76,16 @@ def read_file(
         for document in documents(path):
             campaign_server.read(document, drafts)
         return
+    if data.startswith(sillytavern.PNG):
+        try:
+            card = sillytavern.card_in(data)
+        except ImportRefused as error:
+            raise ImportRefused(f"{path}: {error}") from None
+        if card is None:
+            drafts.skip("the picture", "there is no card in it")
+            return
+        read_text(card, path, drafts, kind=ImportKind.SILLYTAVERN)
+        return
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -120,6 +130,8 @@ def read_text(
             foundry.read(data if isinstance(data, list) else [data], drafts)
         case ImportKind.ROLL20 if isinstance(data, Mapping):
             roll20.read(data, drafts)
+        case ImportKind.SILLYTAVERN if isinstance(data, Mapping):
+            sillytavern.read(data, drafts)
         case ImportKind.CAMPAIGN_SERVER if isinstance(data, Mapping):
             campaign_server.read(data, drafts)
         case ImportKind.CAMPAIGN if isinstance(data, Mapping):
@@ -156,6 +168,8 @@ def kind_of(data: Any) -> ImportKind | None:
         return ImportKind.ROLL20
     if campaign_file.is_campaign(data) and "_id" not in data:
         return ImportKind.CAMPAIGN
+    if sillytavern.is_sillytavern(data):
+        return ImportKind.SILLYTAVERN
     if is_document(first) or isinstance(foundry_list(data), list):
         return ImportKind.FOUNDRY
     return None

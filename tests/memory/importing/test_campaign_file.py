@@ -52,7 +52,7 @@ def test_the_example_of_its_documentation_is_one() -> None:
     lines = [x.removeprefix("    ") for x in example.splitlines()]
     got = read("\n".join(lines), "world.yaml")
     assert len(got.entities) == 2
-    assert len(got.facts) == 3
+    assert len(got.facts) == 4
 
 
 @pytest.mark.parametrize(
