@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import trio
+
 from glyphoxa_trio.mcp.questions import (
     Answer,
     AnswerWrong,
@@ -35,6 +37,16 @@ async def answer_question(screen: Screen, question: ServerQuestion) -> Answer | 
     A line that does not fit its field is asked for again. Returns None if the person
     declines, or gives no usable answer. Cancelling it stops reading.
     """
+    try:
+        return await _answer(screen, question)
+    except trio.Cancelled:
+        screen.plain("")  # the line on which nobody answers any more
+        raise
+    finally:
+        screen.pause()  # what was held back meanwhile is shown now
+
+
+async def _answer(screen: Screen, question: ServerQuestion) -> Answer | None:
     lines = InputLines()
     screen.plain(f"the server {question.server} asks: {question.text}")
     screen.quiet("the answer goes to that server alone; /no declines")

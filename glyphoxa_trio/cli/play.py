@@ -113,7 +113,7 @@ def play(
                     if not interactive:  # nor with tools that are only remembered
                         await runtime.wait_ready(within=_PIPED_WAIT)
                     async with AsyncExitStack() as stack:
-                        heard = runtime.music.tap(lambda x: screen.quiet(_music(x)))
+                        heard = runtime.music.tap(lambda x: screen.aside(_music(x)))
                         stack.enter_context(heard)
                         if metrics is not None:
                             from glyphoxa_trio.observability import open_metrics

@@ -119,18 +119,14 @@ class Screen:
         self.console.print(text, end="", markup=False, soft_wrap=True)
 
     def warn(self, warning: ServerWarning) -> None:
-        """Show a warning; not in the middle of an NPC's answer."""
-        text, style = f"! {warning.server}: {warning.text}", "yellow"
-        if self._speaking:
-            self._held.append((text, style))
-        else:
-            self.aside(text, style=style)
+        """Show a warning beside the talk."""
+        self.aside(f"! {warning.server}: {warning.text}", style="yellow")
 
     def aside(self, text: str, *, style: str = "dim") -> None:
-        """Show a line beside the talk, and after an answer to a question; a player who
-        was asked for theirs is asked again, and keeps what has been typed of it where
-        that can be edited."""
-        if self._questioned or self._opening:
+        """Show a line beside the talk: not in the midst of an NPC's answer, nor of a
+        question. A player who was asked for a line is asked again, and keeps what has
+        been typed of it where that can be edited."""
+        if self._speaking or self._questioned or self._opening:
             self._held.append((text, style))
             return
         if self._asked is None or self._edited is not None:

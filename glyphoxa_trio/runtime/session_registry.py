@@ -133,8 +133,9 @@ class WordsKeeper(Protocol):
         """Return the ids of the players of a tenant whose words it has."""
         ...
 
-    def forget(self, player: str, tenant: str) -> None:
-        """Let go of all turns in which this player spoke. Must not raise."""
+    def forget(self, player: str, tenant: str, campaign: str | None) -> None:
+        """Let go of all turns in which this player spoke, in one campaign or in all.
+        Must not raise."""
         ...
 
 
@@ -370,7 +371,7 @@ class SessionRegistry:
                 self.remembering.keeper.wakes(kept.key)  # with nothing kept of it
                 ended = True
         for words in self.words:
-            words.forget(player, tenant)
+            words.forget(player, tenant, campaign)
         return ended
 
     def campaign_of(self, key: SessionKey) -> CampaignKey:

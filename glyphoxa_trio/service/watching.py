@@ -92,7 +92,8 @@ class WatchedTurn:
     size: int = attrs.field(default=0, init=False)  # bytes that tools have returned
     begun: bool = attrs.field(default=False, init=False)
     done: TurnDone | None = attrs.field(default=None, init=False)
-    players: set[str] = attrs.field(factory=set, init=False)  # ids of who spoke
+    # who spoke: the campaign, and the id in it
+    players: set[tuple[str, str]] = attrs.field(factory=set, init=False)
 
     def take(self, seen: SeenEvent) -> None:
         """Add an event of this turn."""
@@ -209,8 +210,10 @@ class TurnHistory:
         seen = SeenEvent(self._now(), event, turn.number)
         if not isinstance(event, TextDelta):
             if speaker := getattr(event, "speaker", ""):
-                player = self._runtime.player_of(event.id.session, speaker)
-                turn.players.add(player)
+                runtime, session = self._runtime, event.id.session
+                player = runtime.player_of(session, speaker)
+                at = runtime.campaign_of(session.id, tenant=session.tenant)
+                turn.players.add((at.campaign, player))
             before = turn.size
             turn.take(seen)
             self._size += turn.size - before
@@ -260,12 +263,15 @@ class TurnHistory:
 
     def players(self, tenant: str) -> Iterable[str]:
         """Return the ids of the players of a tenant whose words are kept."""
-        return set().union(*(x.players for x in self._turns_of(tenant)))
+        return {id_ for x in self._turns_of(tenant) for _, id_ in x.players}
 
-    def forget(self, player: str, tenant: str) -> None:
-        """Let go of all turns in which this player spoke."""
+    def forget(self, player: str, tenant: str, campaign: str | None) -> None:
+        """Let go of all turns in which this player spoke, in one campaign or in all."""
         for turn in self._turns_of(tenant):
-            if player in turn.players:
+            if any(
+                id_ == player and campaign in (None, where)
+                for where, id_ in turn.players
+            ):
                 self._drop(turn)
 
     @contextmanager

@@ -16,6 +16,7 @@ import trio
 
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import (
     Sentence,
     TextDelta,
@@ -43,7 +44,10 @@ WHEN = 1_790_000_000_000  # a date behind which all of these lie, in ms
 
 
 class NoRuntime:
-    """A runtime of which only the ids of players are asked."""
+    """A runtime of which only players and campaigns are asked."""
+
+    def campaign_of(self, session: str, *, tenant: str) -> CampaignKey:
+        return CampaignKey(f"of {session}", tenant)
 
     def player_of(self, session: SessionKey, speaker: str) -> str:
         return f"id:{speaker}"
@@ -161,12 +165,20 @@ class History(RuleBasedStateMachine):
     def begin(self, npc: str, turn: int, session: str, speaker: str) -> None:
         self.take(begins(npc, turn, session, speaker), begins=True)
 
-    @rule(speaker=st.sampled_from(["Aria", "Ben"]), tenant=st.sampled_from(["", "x"]))
-    def forget(self, speaker: str, tenant: str) -> None:
+    @rule(
+        speaker=st.sampled_from(["Aria", "Ben"]),
+        tenant=st.sampled_from(["", "x"]),
+        campaign=st.sampled_from([None, "of one", "of two"]),
+    )
+    def forget(self, speaker: str, tenant: str, campaign: str | None) -> None:
         there = any(speaker in x.speakers for x in self.turns) and not tenant
         assert (f"id:{speaker}" in self.history.players(tenant)) is there
-        self.history.forget(f"id:{speaker}", tenant)
-        gone = [x for x in self.turns if there and speaker in x.speakers]
+        self.history.forget(f"id:{speaker}", tenant, campaign)
+        gone = [
+            x
+            for x in self.turns
+            if there and speaker in x.speakers and campaign in (None, f"of {x.key[0]}")
+        ]
         for turn in gone:
             forgotten = turn is self.latest(turn.key)
             self.turns.remove(turn)
