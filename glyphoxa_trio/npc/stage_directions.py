@@ -7,6 +7,7 @@ verb of every language, so the form of a phrase decides first:
 * in asterisks, underscores, tildes or brackets, where a sentence begins, with a small
   letter and without a full stop, it is a stage direction: ``*se rasca la barba* No.``
   In a script without capitals it is one if a space and more follow: ``*微笑* 你好``.
+  But one word in front of a small letter is said: ``*everyone* knows it``.
 * With a capital, or behind a pause, or at the end, it is one only if its words tell an
   act: a verb of a table, *he* or *she* with a verb, a reflexive verb, a part of the
   body or what a host has in his hands, a name with its verb in the third person.
@@ -34,7 +35,8 @@ _CLOSING: Final = frozenset(BRACKETS.values())
 _BOLD: Final = ("**", "***", "__", "___", "~~")
 _TAGS: Final = {"<i>": "</i>", "<em>": "</em>"}
 _RUN: Final = re.compile(
-    r"\\?(?:\*+|_+)|＊+|[~～〜]+|(?<!:)::(?!:)|</?(?:i|em)>|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】〔〕〈〉<>]"
+    r"\\?(?:\*+|_+)|＊+|[~～〜]+|(?<!:)::(?!:)|</?(?:i|em)>"
+    r"|\(+|\)+|\[+|\]+|\{+|\}+|[（）［］【】〔〕〈〉<>]"
 )
 _A_FEW: Final = 12  # characters of a phrase in a script without capitals
 # Where words without capitals go on behind an act.
@@ -170,15 +172,16 @@ _SPEECH_BEGINS: Final = _words(
     find ask tell buy fear remember what who where when why how this that these those
     here there if don't doesn't can't won't all every only very really now two maybe
     perhaps three four five six ten many some willkommen hallo guten gute danke bitte
-    nein nicht nie niemals nichts niemand kein keine immer nur sehr komm kommt seid hier
-    dies wer wenn bienvenue bonjour bonsoir merci non pas jamais rien personne
-    toujours bienvenido bienvenidos hola buenas buenos gracias nunca nada nadie siempre
-    benvenuto benvenuti ciao buongiorno buonasera grazie mai niente nessuno sempre
-    bem-vindo bem-vindos olá boa obrigado não ninguém welkom goedenavond dank nooit niet
-    witaj witajcie dzień dobry nigdy nic dziękuję добро здравствуй здравствуйте привет
-    спасибо никогда не ничего нет да καλώς γεια ποτέ όχι अभी कभी नहीं हाँ बहुत सच لا نعم
-    كل أبدا أبدًا حقا حقًا لن لم לא כן אף אל באמת תמיד רק 정말 절대 절대로 아니 네 꼭 결코
-    本当 絶対 絶対に 決して はい いいえ 真的 绝对 绝不 从不 不 是 จริงๆ ไม่
+    nein nicht nie niemals nichts niemand kein keine immer nur sehr komm kommt seid
+    hier dies wer wenn bienvenue bonjour bonsoir merci non pas jamais rien personne
+    toujours bienvenido bienvenidos hola buenas buenos gracias nunca nada nadie
+    siempre benvenuto benvenuti ciao buongiorno buonasera grazie mai niente nessuno
+    sempre bem-vindo bem-vindos olá boa obrigado não ninguém welkom goedenavond dank
+    nooit niet witaj witajcie dzień dobry nigdy nic dziękuję добро здравствуй
+    здравствуйте привет спасибо никогда не ничего нет да καλώς γεια ποτέ όχι अभी कभी
+    नहीं हाँ बहुत सच لا نعم كل أبدا أبدًا حقا حقًا لن لم לא כן אף אל באמת תמיד רק 정말
+    절대 절대로 아니 네 꼭 결코 本当 絶対 絶対に 決して はい いいえ 真的 绝对 绝不
+    从不 不 是 จริงๆ ไม่ see siehe voir véase vedi zie zob patrz см
     """
 )
 # A name or a noun with its verb: "Bartok looks", "The old dwarf slams", "Der Wirt
@@ -440,6 +443,8 @@ def _is_direction(
         return False
     if bracket and not after:
         return _AT_HAND.search(phrase[:_LONG]) is not None
+    if bracket and after[:1].islower():
+        return False  # "[the map] is here"
     alone = _ONE_WORD.fullmatch(phrase)
     if alone and not bracket and (after[:1].islower() or alone["hangul"]):
         return False  # of a writer without capitals: "*everyone* knows"
@@ -507,7 +512,7 @@ def _tells_an_act(phrase: str, *, strict: bool = False) -> bool:
     """
     if _PARTS_OF_ACTS.search(phrase):
         return not _PERSONS_IN_OTHERS.match(phrase)
-    if _HE_IN_OTHERS.match(phrase):
+    if len(phrase) > 2 and _HE_IN_OTHERS.match(phrase):
         return not strict and not _STATES_IN_OTHERS.search(phrase)
     near = phrase[:_LONG]
     found = _WORD.findall(near)[:7]
