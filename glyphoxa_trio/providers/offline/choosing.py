@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -32,6 +33,7 @@ from .arguments import (
 from .utterance import QUOTED, STATES, WORD, ParsedUtterance, stems
 
 MOST_CALLS: Final = 3
+_MOST_CUTS: Final = 12  # of an utterance
 _SURE: Final = 2.5
 
 
@@ -392,7 +394,7 @@ def clauses(text: str, is_request: Callable[[str], bool]) -> list[str]:
     hidden = QUOTED.sub(lambda found: "\0" * len(found[0]), text)
     parts: list[tuple[int, int]] = []
     start, joint = 0, ""
-    for cut in [*_CUT.finditer(hidden), None]:
+    for cut in [*islice(_CUT.finditer(hidden), _MOST_CUTS), None]:
         end = cut.start() + (cut[0][0] in "?!") if cut else len(text)
         # "Ales for me and my friend" are one wish.
         goes_on = joint == "and" and _GOES_ON.match(text[start:end].strip())

@@ -48,7 +48,7 @@ _ORDERS: Final = re.compile(
     r"|know that the player|are (?:talking|speaking))\b)\b"
 )
 _FRAME: Final = re.compile(
-    r"(?i),? (?:a|an|the) (?:non-player )?(?:character|npc)(?: in| of)? .*?"
+    r"(?i),? (?:a|an|the) (?:non-player )?(?:character|npc)(?: in| of)? .{0,60}?"
     r"(?:game|rpg|campaign|adventure|world)\b"
 )
 _MOST_SAID: Final = 220  # characters of one sentence

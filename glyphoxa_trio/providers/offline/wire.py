@@ -53,6 +53,7 @@ CONFESSION: Final = "not a language model."
 _MOST_HEARD: Final = 1000  # characters of an utterance
 _MOST_BEFORE: Final = 30  # utterances that are surely remembered
 _LOOKED_BACK: Final = 100  # messages in which it is looked for what was said
+_CONTINUED: Final = 20  # messages that a line may go on from
 # The heading under which NPCs are told of late results.
 _ENDED: Final = "What went on by itself has ended:"
 _OPENS: Final = "Now say only the first sentence of your answer"
@@ -123,7 +124,8 @@ class _Answering:
             language=language_of(text),
             tools=tools,
         )
-        text = _continued([*recent, *turn[:1]], persona.name) if spoken else ""
+        lines = [*recent[-_CONTINUED:], *turn[:1]]
+        text = _continued(lines, persona.name) if spoken else ""
         known = KnownThings.of(recent)
         return cls(request, before, turn, text, character, tools, known)
 
