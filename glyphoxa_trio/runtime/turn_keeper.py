@@ -666,10 +666,11 @@ class TurnKeeper:
                             self._finish(one.table, name)
 
     async def _end_evenings(self) -> None:
-        """End evenings after half an idle hour."""
+        """End evenings after half an idle hour: also in a program that runs for less
+        than a minute."""
         while True:
-            await trio.sleep(_BETWEEN_LOOKS)
             await self.writer.end_idle_evenings(self._tables.values())
+            await trio.sleep(_BETWEEN_LOOKS)
 
     async def flush(self) -> None:
         """Return when everything that waits by now is written, or lost."""

@@ -19,10 +19,11 @@ from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.config.cost import CostConfig, Price
 from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.npc import TierSelected, Turn, TurnDone, TurnEnd, TurnEvent
+from glyphoxa_trio.npc.cost import Spent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
 from glyphoxa_trio.runtime import SessionEnded, TooManySessions
-from glyphoxa_trio.runtime.session_state import SessionStates
+from glyphoxa_trio.runtime.session_state import SessionState, SessionStates
 from glyphoxa_trio.tools.definition import CallContext
 
 from ..npc.support import HANG, ScriptedLLM, call
@@ -344,6 +345,71 @@ async def test_there_are_only_so_many() -> None:
         tables.sit(SessionKey("3"), {})
     tables.end(first)
     tables.sit(SessionKey("3"), {})
+
+
+KNOWN = st.lists(
+    st.tuples(
+        st.sampled_from(["ask for", "use", "hold", "let go", "rest", "end"]),
+        st.sampled_from("abc"),
+    ),
+    max_size=20,
+)
+
+
+@given(KNOWN)
+def test_what_is_kept_elsewhere_is_known_as_long_as_it_is_open_or_held(
+    steps: list[tuple[str, str]],
+) -> None:
+    """The model: the names that are open, in order, those that were only asked for, and
+    what the program holds."""
+
+    def rest(state: SessionState) -> bool:
+        state.rest(Spent(), None)
+        return True
+
+    async def main() -> None:
+        states = SessionStates(lambda: 2, rest, durable=True)
+        open_, asked = list[str](), set[str]()
+        held = dict[str, SessionState]()
+        for what, name in steps:
+            await trio.sleep(1)
+            key = SessionKey(name)
+            match what:
+                case "ask for" | "use" | "hold":
+                    state = states.sit(key, {})
+                    if held.get(name, state) is not state:
+                        raise AssertionError("two of one name")
+                    if name not in open_ and name not in held:
+                        asked.add(name)
+                    if what == "hold":
+                        held[name] = state
+                    if what == "use":
+                        if state.resting:
+                            state.begin()
+                            states.wake(state)
+                        asked.discard(name)
+                        open_ = [*(x for x in open_ if x != name), name][-2:]
+                    elif name in open_:
+                        open_ = [*(x for x in open_ if x != name), name]
+                    del state
+                case "let go":
+                    held.pop(name, None)
+                case "rest":
+                    states.rest_unused(trio.current_time() + 1)
+                    open_, asked = [], set()
+                case "end":
+                    if (ends := states.get(key)) is not None:
+                        states.end(ends)
+                    del ends
+                    held.pop(name, None)
+                    asked.discard(name)
+                    open_ = [x for x in open_ if x != name]
+            assert [x.key.id for x in states.open] == open_
+            known = {x for x in "abc" if states.get(SessionKey(x)) is not None}
+            assert known == {*open_, *asked, *held}
+            assert states.resting == len(known) - len(open_)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 IDS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=4)

@@ -384,6 +384,19 @@ async def test_whoever_opens_the_memory_ends_what_is_over(
         assert only.ended == now - 4000
 
 
+async def test_a_program_that_runs_for_a_moment_ends_evenings_as_well(
+    autojump_clock: MockClock,
+) -> None:
+    memory, campaign = InMemory(), CampaignKey("old")
+    claim = await memory.journal.claim("", "old", campaign)
+    await memory.transcripts.begin_evening(claim, at=1_000_000.0)
+    await memory.journal.release(claim)
+    async with run(memory, ScriptedLLM(play)) as runtime:
+        await hear(runtime.session("one"), "hello")
+    (evening,) = memory.transcripts.rows.evenings[:1]
+    assert evening.ended == 1_000_000.0
+
+
 async def test_a_session_that_another_process_has_is_played_unsaved(
     autojump_clock: MockClock,
 ) -> None:
