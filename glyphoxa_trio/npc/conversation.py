@@ -38,6 +38,7 @@ class Round:
     by_ear: list[str] | None = None
     outcomes: list[Outcome] = attrs.field(factory=list)
     verbatim: Verbatim | None = None
+    _unsaid: bool = attrs.field(default=False, init=False)  # some of the sentences
     _echoes: list[ToolCall] = attrs.field(factory=list, init=False)
     _answers: list[Message] = attrs.field(factory=list, init=False)
 
@@ -45,6 +46,12 @@ class Round:
     def heard(self) -> list[str]:
         """The sentences that count as delivered."""
         return self.sentences[: self.delivered] if self.by_ear is None else self.by_ear
+
+    def unsay(self, since: int) -> None:
+        """Forget the sentences from that place on: they were no part of the answer."""
+        # Their places stay, which playback goes by.
+        self.sentences[since:] = [""] * (len(self.sentences) - since)
+        self._unsaid = True
 
     @classmethod
     def restored(cls, kept: RoundSnapshot) -> Round:
@@ -59,11 +66,13 @@ class Round:
         self._tell()
         told = zip(self._echoes, self._answers, strict=True)
         calls = (CallSnapshot(call, answer.content) for call, answer in told)
-        return RoundSnapshot(tuple(self.heard), tuple(calls))
+        return RoundSnapshot(tuple(filter(None, self.heard)), tuple(calls))
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         """Yield the round's messages; ``heard_only`` leaves out what was not heard."""
         said = self.heard if heard_only else self.sentences
+        if self._unsaid:
+            said = [*filter(None, said)]
         self._tell()
         if said or self._echoes:
             yield Message(
@@ -218,12 +227,12 @@ class Exchange:
     @property
     def written(self) -> str:
         """All that the model wrote."""
-        return " ".join(s for r in self.rounds for s in r.sentences)
+        return " ".join(s for r in self.rounds for s in r.sentences if s)
 
     @property
     def heard(self) -> str:
         """All that was heard."""
-        return " ".join(s for r in self.rounds for s in r.heard)
+        return " ".join(s for r in self.rounds for s in r.heard if s)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:

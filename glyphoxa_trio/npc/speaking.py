@@ -160,6 +160,16 @@ class Speaking:
         self._news.set()
         return bool(mute)
 
+    def drop(self, round_: int, since: int) -> None:
+        """Drop the sentences of a round that wait, from that place on."""
+        left = deque[tuple[Sentence | Filler, str, int]]()
+        for event, text, place in self._waiting:
+            if isinstance(event, Sentence) and event.round == round_ and place >= since:
+                self._aloud.end(round_, place, failed=True)
+            else:
+                left.append((event, text, place))
+        self._waiting = left
+
     def _drop_fillers(self) -> None:
         """Drop the fillers, because the answer has come."""
         if self._filler is not None:

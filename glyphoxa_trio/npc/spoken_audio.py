@@ -153,7 +153,7 @@ class SpokenAudio:
             if to_its_end and not said.failed:
                 found.append(text)
                 continue
-            if words := _words(said, heard, given):
+            if text and (words := _words(said, heard, given)):
                 found.append(words)
             if not to_its_end:
                 break

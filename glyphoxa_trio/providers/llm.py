@@ -98,9 +98,12 @@ class Working:
 
     That may be thoughts or arguments. The event shows that the stream is alive.
     ``calls`` means that it writes a call, so its words before that are complete.
+    ``unsaid`` means that all its words of this answer so far were a thought: what is
+    not said yet is not to be said, and none of it is to be remembered.
     """
 
     calls: bool = False
+    unsaid: bool = False
 
 
 @attrs.frozen

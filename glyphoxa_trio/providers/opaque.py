@@ -50,6 +50,8 @@ _SIGNS: Final = ("signature", "opaque", "encrypted")  # of thoughts, and no word
 # DeepSeek since 3.2 and Kimi refuse a past call without the thoughts before it; MiniMax
 # and MiMo are worse without them.
 _LATER: Final = re.compile(r"deepseek|kimi|moonshot|minimax|\bmimo\b", re.IGNORECASE)
+# Those in its text as well; templates of others leave them out of the past.
+_LATER_IN_TEXT: Final = re.compile(r"minimax", re.IGNORECASE)
 _NUMBERS: Final = re.compile(r"kimi|moonshot", re.IGNORECASE)
 
 
@@ -63,11 +65,13 @@ class OpaqueFields:
         types count as their names.
       calls: the fields of each call by the call's id; ``function`` has those of its
         function.
+      written: the thoughts that came in its text, as they came, with their tags.
     """
 
     message: Mapping[str, Any] = attrs.field(factory=dict)
     parts: Sequence[Mapping[str, Any]] = ()
     calls: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    written: str = ""
 
     @property
     def thinks(self) -> bool:
@@ -108,7 +112,7 @@ class OpaqueFields:
 
     def verbatim(self, writer: str, *, lasting: bool) -> Verbatim | None:
         """Return the fields as ``writer`` wants them back, None without any."""
-        if not (self.message or self.parts or self.calls):
+        if not (self.message or self.parts or self.calls or self.written):
             return None
         text = json.dumps(attrs.asdict(self, recurse=False))
         return Verbatim(model=writer, content=text, lasting=lasting)
@@ -144,6 +148,12 @@ def wants_thoughts_later(model: str) -> bool:
     Others want them until the turn ends, and the past is shorter without them.
     """
     return _LATER.search(model) is not None
+
+
+def wants_written_later(model: str) -> bool:
+    """Return whether a model of this name wants thoughts in its text back in later
+    turns as well."""
+    return _LATER_IN_TEXT.search(model) is not None
 
 
 def numbers_calls(model: str) -> bool:

@@ -236,7 +236,8 @@ class _Spoken:
             results.append(Result(call, content))
         orphans = [Text(data(_told(x.name, "", x.content))) for x in left]
         if not calls:
-            of_text = [Extras(extras)] if extras is not None and extras.message else []
+            kept = extras is not None and (extras.message or extras.written)
+            of_text = [Extras(extras)] if extras is not None and kept else []
             yield "assistant", [*words, *of_text] if words else []
             return
         if not self._tool_messages or extras is None:

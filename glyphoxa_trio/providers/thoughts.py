@@ -7,8 +7,11 @@ passed on. A thought that is never closed ends with the answer.
 Some templates put the opening tag into the prompt, so that the answer starts with the
 thought and has only ``</think>``. That cannot be known from the words before the tag.
 If it is known that a model ``begins`` so, everything is held back until the tag;
-otherwise ``lone`` is called at the first such tag, and the text before it has been
-passed on, unless the answer came as a whole.
+otherwise ``lone`` is called at the first such tag. What comes before it was a thought:
+what has not left yet never does, and if a part has, ``unsaid`` tells so. A tag after a
+thought that had both of its tags ends nothing, and is dropped.
+
+What was withheld is `written` as it came, with its tags: some models want it back.
 
 A thought may mention its own tags. After a tag inside of a thought, the text that
 follows the closing tag is held back until the end of the answer, or until another tag
@@ -69,6 +72,10 @@ class Thoughts:
     begins: bool = False
     lone: Callable[[], None] = lambda: None
     none: Callable[[], None] = lambda: None
+    # True once text that has left was a thought; whoever has seen that sets it back.
+    unsaid: bool = attrs.field(default=False, init=False)
+    _written: list[str] = attrs.field(factory=list, init=False)
+    _room: int = attrs.field(default=_MOST_KEPT, init=False)
     _held: str = attrs.field(default="", init=False)  # may be the beginning of a tag
     _kept: list[str] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
@@ -90,9 +97,15 @@ class Thoughts:
         if not self.begins:
             self.begins = self._whole = True
 
+    @property
+    def written(self) -> str:
+        """The thoughts as they came, with their tags and the blanks after them; empty
+        if they are very long."""
+        return "".join(self._written) if self._room >= 0 else ""
+
     def feed(self, piece: str) -> str:
         """Return the text that may be spoken now and has not been returned yet."""
-        text, said = self._held + piece, ""
+        text, said, left = self._held + piece, "", self._said
         self._held = ""
         while text:
             found = self._next(text)
@@ -107,14 +120,18 @@ class Thoughts:
                 self._inside(tag)
             elif tag in _OPEN:
                 self._until, self._depth, self._closed = _OPEN[tag], 1, False
-                self._kept.clear()
+                self._think()
                 self.begins = False
+            elif self.begins or not self._said:
+                self._think()
+                self.begins = False
+            elif not self._thought:
+                self.lone()
+                self._write(said)
+                said, self.unsaid, self._said = "", left, False
             else:
-                if self.begins or not self._said:
-                    self._kept.clear()
-                else:
-                    self.lone()
-                self.begins = False
+                continue
+            self._write(found[0])
             self._thought = True
         return said
 
@@ -126,9 +143,10 @@ class Thoughts:
         """
         held, self._held = self._held, ""
         kept = "".join([*self._kept, held])
-        self._kept.clear()
         if self._until:  # it was closed as often as may have been meant
-            return "" if cut or not self._closed else kept.lstrip()
+            said = "" if cut or not self._closed else kept.lstrip()
+            self._write("" if said else kept)
+            return said
         if self.begins:
             # No tag at all: it was the answer, unless it was a thought that was cut.
             self.begins = False
@@ -137,9 +155,19 @@ class Thoughts:
             return kept if self._whole or not cut else ""
         return self._out(held)
 
+    def _think(self) -> None:
+        """Take what is held back as a thought."""
+        self._write("".join(self._kept))
+        self._kept.clear()
+
+    def _write(self, text: str) -> None:
+        """Keep a part of the thoughts as it came."""
+        self._room -= len(text)
+        self._written.append(text if self._room >= 0 else "")
+
     def _inside(self, tag: str) -> None:
         """Handle a tag inside a thought, of the thought's own kind."""
-        self._kept.clear()
+        self._think()
         if tag in _OPEN:
             self._depth += 1
             return
@@ -155,6 +183,7 @@ class Thoughts:
     def _out(self, text: str) -> str:
         """Return the part of ``text`` that may be spoken; hold the rest back."""
         if self._until and not self._closed:
+            self._write(text)
             return ""
         if self._until or self.begins:
             self._size += len(text)
@@ -162,7 +191,9 @@ class Thoughts:
                 self._kept.append(text)
             return ""
         if self._thought and not self._said:
-            text = text.lstrip()  # a blank line stands between thought and answer
+            said = text.lstrip()  # a blank line stands between thought and answer
+            self._write(text[: len(text) - len(said)])
+            text = said
         self._said = self._said or bool(text.strip())
         return text
 

@@ -38,6 +38,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     TextChunk,
     Usage,
+    Working,
 )
 from glyphoxa_trio.units import many
 
@@ -321,6 +322,8 @@ class Afterwards:
                         case TextChunk(chunk) if size < MOST_ANSWER:
                             text.append(chunk)
                             size += len(chunk)
+                        case Working(unsaid=True):
+                            text.clear()
                         case TextChunk():
                             break  # it does not end; what is paid is what was sent
                         case Finished(usage=Usage() as usage):

@@ -37,6 +37,7 @@ from glyphoxa_trio.providers.llm import (
     ToolSpec,
     Usage,
     Waiting,
+    Working,
 )
 from glyphoxa_trio.providers.remedies import is_there, models_of, not_there
 from glyphoxa_trio.tools.arguments import InvalidArguments
@@ -325,6 +326,8 @@ class _TestTurn:
                 match event:
                     case TextChunk():
                         text += event.text
+                    case Working(unsaid=True):
+                        text = ""
                     case CallReady():
                         calls.append(event.call)
                     case Finished():

@@ -504,3 +504,61 @@ async def test_a_signature_that_is_refused_is_left_out_at_once(
             assert (await told(runtime, "And this."))[0] == "Three pounds."
     assert before <= 5
     assert len(server.requests) == before + 2  # it is learned once
+
+
+@pytest.mark.parametrize("begin", ["<think>\n", ""])
+@pytest.mark.parametrize("model", ["minimax-m2-thinking", "qwq-of-a-server"])
+async def test_thoughts_in_the_text_go_back_as_they_came(
+    model: str, begin: str
+) -> None:
+    """MiniMax wants them in later turns as well."""
+    thought = f"{begin}{THOUGHT}\n</think>\n\n"
+
+    def script(body: Mapping[str, Any]) -> Reply:
+        if body["messages"][-1]["role"] == "tool":
+            return streamed({"content": f"{thought}Three pounds."}, reason="stop")
+        pieces = [{"content": x} for x in (thought[:9], thought[9:], "Let me see.")]
+        return streamed(*pieces, call())
+
+    async with open_model_server(script) as server:
+        async with bartok(server, model) as runtime:
+            table = runtime.session("table")
+            said, _ = await told(table, "Weigh this gold.")
+            assert said == "Let me see. Three pounds."
+            await told(table, "And this?")
+            kept = await table.snapshot()
+    assert THOUGHT not in kept.to_bytes().decode()
+    _, second, third, _ = (body["messages"] for body in server.requests)
+    assert called(second)[0]["content"] == f"{thought}Let me see."
+    before = [x["content"] for x in third if x["role"] == "assistant"]
+    wanted = thought if "minimax" in model else ""
+    assert before == [f"{wanted}Let me see.", f"{wanted}Three pounds."]
+
+
+async def test_a_thought_that_only_its_end_marks_is_not_remembered() -> None:
+    """What was said of it before that cannot be taken back; it happens once."""
+    begins = [{"content": x} for x in ("They lie. ", "I ", "must be wary</thi", "nk>")]
+    first = streamed(*begins, {"content": "\n\nWell met."}, reason="stop")
+    async with open_model_server([first, first, SayText("Aye.")]) as server:
+        async with bartok(server, "nobody-knows-it") as runtime:
+            assert (await told(runtime, "Hello."))[0] == "They lie. Well met."
+            said, end = await told(runtime, "Hello again.")
+            assert said == "Well met."
+            assert end.text == "Well met."
+            await told(runtime, "Farewell.")
+            (warning,) = runtime.warnings
+            assert "began with a thought" in str(warning)
+    history = server.requests[2]["messages"]
+    answers = [x["content"] for x in history if x["role"] == "assistant"]
+    assert answers == ["Well met.", "Well met."]
+
+
+async def test_a_call_within_such_a_thought_is_none() -> None:
+    text = '<tool_call>{"name": "weigh", "arguments": {"what": "air"}}</tool_call>'
+    pieces = [{"content": x} for x in ("Perhaps. ", text, " No.</think>", "Well met.")]
+    script = [streamed(*pieces, reason="stop"), SayText("Aye.")]
+    async with open_model_server(script) as server:
+        async with bartok(server, "nobody-knows-it") as runtime:
+            said, end = await told(runtime, "Hello.")
+            assert (said, end.text) == ("Well met.", "Well met.")
+    assert len(server.requests) == 1

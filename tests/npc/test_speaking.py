@@ -18,10 +18,11 @@ from glyphoxa_trio.npc import Sentence, TextDelta, ToolFinished, TurnDone, TurnE
 from glyphoxa_trio.npc.events import Filler, Speech, SpeechFailed
 from glyphoxa_trio.npc.speaking import SPARE, Speaking
 from glyphoxa_trio.npc.spoken_audio import SpokenAudio
+from glyphoxa_trio.providers.llm import Finished, Working
 from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.tools.tier import Tier
 
-from .support import HANG, Heard, Ran, Script, ask, call, open_table
+from .support import HANG, Heard, Ran, Reply, Script, ask, call, open_table
 from .voices import FakeSynthesizer, audio_of
 
 DONE, CUT, FAILED, *_ = TurnEnd
@@ -352,3 +353,22 @@ async def test_what_a_model_says_by_itself_is_not_said_twice(
     assert not await speak(synthesizer, sentence("One."), voiced=True)
     given = await speak(synthesizer, sentence("Two."))
     assert pcm(given, fillers=False) == audio_of("Two.")
+
+
+async def test_what_was_a_thought_is_not_spoken_any_more(
+    autojump_clock: MockClock,
+) -> None:
+    """The sentence that is being spoken is, those that wait are not."""
+    thought: Reply = ["They lie. ", "I must be wary. ", "And kind. ", 0.5]
+    script: Script = [
+        [*thought, Working(unsaid=True), "Well met.", Finished()],
+        ["Aye.", Finished()],
+    ]
+    synthesizer = FakeSynthesizer(work=0.125)
+    async with open_table(script, synthesizer=synthesizer) as table:
+        heard = await ask(table.npc)
+        assert speech_of(heard) == audio_of("They lie.") + audio_of("Well met.")
+        assert heard.done.text == "Well met."
+        await ask(table.npc)
+    told = [text for role, text in table.llm.told() if role == "assistant"]
+    assert told == ["Well met."]

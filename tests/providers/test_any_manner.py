@@ -199,11 +199,16 @@ def answers_in_pieces(draw: st.DrawFn) -> Answer:
     for at, delta in enumerate([{"role": "assistant"}, *deltas]):
         if draw(flip):
             delta = {"content": None, "role": "assistant", "refusal": None} | delta
-        choice = {key: delta, "finish_reason": reason if early and at == 0 else None}
+        choice: dict[str, Any] = {
+            key: delta,
+            "finish_reason": reason if early and at == 0 else None,
+        }
         choice |= {} if place == "missing" else {"index": place}
         chunks.append({"choices": [choice]})
-    last: dict[str, Any] = {key: draw(st.sampled_from([None, {}]))}
-    if key == "delta" and deltas and draw(flip):  # and the whole answer once more
+    nothing: Any = st.sampled_from([None, {}])
+    last: dict[str, Any] = {key: draw(nothing)}
+    once_more = draw(flip)
+    if key == "delta" and deltas and once_more:  # and the whole answer once more
         whole = [{"function": {"name": x.name, "arguments": x.text}} for x in calls]
         last["message"] = {"content": "".join(texts), "tool_calls": whole}
     chunks.append({"choices": [last | {"finish_reason": None if early else reason}]})

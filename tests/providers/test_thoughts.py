@@ -70,13 +70,44 @@ def test_where_the_server_tells_thoughts_apart_nothing_is_kept_back() -> None:
     assert thoughts.feed("Well met.") == "Well met."
 
 
-def test_of_a_model_that_nobody_knows_the_first_lone_tag_is_told() -> None:
-    # The limit: what came before the tag had left already.
+@given(cuts=st.lists(st.integers(0, 200)))
+def test_of_a_model_that_nobody_knows_the_first_lone_tag_is_told(
+    cuts: list[int],
+) -> None:
+    """The limit: what had left before the tag cannot be taken back."""
+    text = f"Hm, {SECRET}.\n</think>\n\nWell met."
+    edges = sorted({0, len(text), *(at % (len(text) + 1) for at in cuts)})
     told: list[str] = []
     thoughts = Thoughts(lone=lambda: told.append("lone"))
-    assert thoughts.feed("Hm. ") == "Hm. "
-    assert thoughts.feed("</think>Well met.") == "Well met."
+    said, gone = "", ""
+    for a, b in pairwise(edges):
+        piece = thoughts.feed(text[a:b])
+        if thoughts.unsaid:
+            thoughts.unsaid, said, gone = False, "", said
+        said += piece
+    assert said + thoughts.end() == "Well met."
     assert told == ["lone"]
+    assert f"Hm, {SECRET}.\n".startswith(gone)
+    assert gone + thoughts.written == f"Hm, {SECRET}.\n</think>\n\n"
+
+
+def test_a_tag_behind_a_whole_thought_ends_nothing() -> None:
+    told: list[str] = []
+    thoughts = Thoughts(lone=lambda: told.append("lone"))
+    assert fed(thoughts, f"<think>{SECRET}</think>Well </think>met.", []) == "Well met."
+    assert told == []
+    assert not thoughts.unsaid
+
+
+@pytest.mark.parametrize(("begin", "end"), [*TAGS, ("", "</think>")])
+@given(cuts=st.lists(st.integers(0, 200)), blank=st.sampled_from(["", "\n\n"]))
+def test_what_was_withheld_is_kept_as_it_came(
+    begin: str, end: str, cuts: list[int], blank: str
+) -> None:
+    thought = f"{begin}\n{SECRET} < 3\n{end}{blank}"
+    thoughts = Thoughts(begins=not begin)
+    assert fed(thoughts, f"{thought}Well met.", cuts) == "Well met."
+    assert thoughts.written == thought
 
 
 @given(cuts=st.lists(st.integers(0, 200)))

@@ -66,7 +66,7 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
         except LLMError as error:
             await turn.fail(error)
             # An opener alone is no answer: it may have promised one.
-            if len(round_.sentences) == opened:
+            if len(round_.sentences) == opened or not round_.sentences[-1]:
                 await turn.fall_back(round_, index, Fallback.MODEL_FAILED)
             return
         if calls:
@@ -85,7 +85,7 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
             turn.speculation.over()  # cancels speculative calls that were not taken
         if last or not calls:
             break
-    if not round_.sentences:
+    if not (round_.sentences and round_.sentences[-1]):
         await turn.fall_back(round_, index, turn.why_nothing(round_, last=last))
 
 
@@ -134,7 +134,7 @@ async def _listen(
         last=last,
         opened=bool(turn.opener),
     )
-    sentences = Sentences()
+    sentences, opened = Sentences(), len(round_.sentences)
     fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
     patience = ModelTimeout(turn.model_clock)
@@ -159,7 +159,7 @@ async def _listen(
     finished = False
 
     async def hear(events: AsyncIterator[LLMEvent]) -> None:
-        nonlocal finished
+        nonlocal finished, sentences
         async for event in events:
             patience.serve()
             match event:
@@ -186,6 +186,9 @@ async def _listen(
                 # Nothing that follows a call belongs to the words before it.
                 case Working(calls=True):
                     await say(sentences.end())
+                case Working(unsaid=True):
+                    sentences = Sentences()
+                    turn.unsay(round_, index, since=opened)
                 case CallReady(call):
                     if not calls:
                         await say(sentences.end())

@@ -23,6 +23,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     TextChunk,
     Waiting,
+    Working,
 )
 from glyphoxa_trio.tools.breaker import Breaker
 from glyphoxa_trio.tracing import NO_SPAN, Span
@@ -140,6 +141,8 @@ class _OpenerRequest:
                 case TextChunk(text):
                     if found := beginning.feed(text):
                         return Opened(found)
+                case Working(unsaid=True):
+                    beginning = AnswerOpening()
                 case Waiting(why=why):
                     if why:  # an opener that has to wait is useless
                         self.waits = True

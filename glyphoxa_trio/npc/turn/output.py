@@ -115,6 +115,11 @@ class TurnOutput:
         """Say the words of the model that came without audio; False if none did."""
         return self._speaking is not None and self._speaking.say_unvoiced()
 
+    def unsay(self, round_: int, since: int) -> None:
+        """Do not speak those sentences of a round that are not spoken yet."""
+        if self._speaking is not None:
+            self._speaking.drop(round_, since)
+
     async def _send(self, event: TurnEvent, *, spare: int = 0) -> None:
         stream = self.utterance.stream
         if not await stream.send(event, spare=spare, within=self._listener):

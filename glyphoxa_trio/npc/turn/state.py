@@ -169,6 +169,14 @@ class TurnState:
         await self.write(sentence)
         await self._said(sentence, index)
 
+    def unsay(self, round_: Round, index: int, *, since: int) -> None:
+        """Forget the round's sentences from that place on: they were a thought.
+
+        What was said stays said; what waits to be spoken is not.
+        """
+        round_.unsay(since)
+        self.output.unsay(index, since)
+
     async def _said(self, sentence: str, index: int) -> None:
         await self.emit(Sentence(**self.of, text=sentence, round=index))
 

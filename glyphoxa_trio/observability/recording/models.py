@@ -29,6 +29,7 @@ from glyphoxa_trio.providers.llm import (
     Switched,
     TextChunk,
     Waiting,
+    Working,
 )
 
 where: ContextVar[tuple[NpcId, int, int]] = ContextVar(
@@ -133,6 +134,8 @@ class HeardWords:
                 self._note("model", request=self._request, finished=event)
             case Waiting():
                 self._note("model", request=self._request, waiting=event)
+            case Working(unsaid=True):
+                self._note("model", request=self._request, unsaid=True)
             case _:
                 self._note("model", request=self._request, working=True)
         return event

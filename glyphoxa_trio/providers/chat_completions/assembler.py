@@ -13,8 +13,9 @@ does not know them by name, but goes by what it can distinguish:
   (``length``, ``content_filter``), a call whose arguments are not a whole JSON object
   is dropped: it never runs, and gets no result. The calls before it are complete, so
   they are passed on, and `Finished` says why the answer ended.
-* Fields that nobody else understands, of the message and of its calls, go back to the
-  model with the results (`providers.opaque`); they are attached to `Finished`.
+* Fields that nobody else understands, of the message and of its calls, and thoughts in
+  its text go back to the model with the results (`providers.opaque`); they are attached
+  to `Finished`.
 * Calls that the model wrote into its text, in a form of its template, come after the
   others. One that says the same as another is that one.
 * If a call's name is not a tool's name, and a piece makes it the beginning of one, the
@@ -139,12 +140,14 @@ class Assembler(answer.ResponseAssembler):
       templates: removes the marks of its chat template, and finds the calls in them.
       names: of the tools that it was offered.
       lasting: True if the model wants its thoughts back in later turns as well.
+      written_lasting: True if it wants so those that are in its text.
     """
 
     thoughts: Thoughts = attrs.field(factory=Thoughts)
     templates: Templates = attrs.field(factory=Templates)
     names: frozenset[str] = frozenset()
     lasting: bool = False
+    written_lasting: bool = False
     _fields: Collected = attrs.field(factory=Collected, init=False)
     _parts: Collected = attrs.field(factory=Collected, init=False)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
@@ -256,11 +259,17 @@ class Assembler(answer.ResponseAssembler):
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._stop(reason)
-        if text:
-            text = self.templates.feed(self.thoughts.feed(text))
-        if text:
-            return [TextChunk(text)]
-        return [Working(calls=True)] if self._slots else []
+        if not text:
+            return [Working(calls=True)] if self._slots else []
+        text = self.thoughts.feed(text)
+        events: list[LLMEvent] = []
+        if self.thoughts.unsaid:
+            self.thoughts.unsaid = False
+            self.templates = attrs.evolve(self.templates)  # calls in it are none
+            events.append(Working(unsaid=True))
+        if text := self.templates.feed(text):
+            events.append(TextChunk(text))
+        return events or ([Working(calls=True)] if self._slots else [])
 
     def _stop(self, reason: str) -> None:
         """Take the reason why the answer ends.
@@ -366,8 +375,12 @@ class Assembler(answer.ResponseAssembler):
             parts=self._parts.value or (),
             calls={key: x for key, x in of_calls.items() if x},
         )
-        wanted = calls or (self.lasting and fields.thinks)
-        return fields.verbatim(self.writer, lasting=self.lasting) if wanted else None
+        lasting, written = self.lasting, self.thoughts.written
+        if written and (self.written_lasting or not (lasting and fields.thinks)):
+            fields = attrs.evolve(fields, written=written)
+            lasting = self.written_lasting
+        wanted = calls or (lasting and (fields.thinks or fields.written))
+        return fields.verbatim(self.writer, lasting=lasting) if wanted else None
 
     def _calls(self, cut: bool) -> list[tuple[ToolCall, _Slot | None]]:
         """Return the calls; of an answer that was cut, only complete ones."""

@@ -9,7 +9,7 @@ import attrs
 
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
-from glyphoxa_trio.providers.opaque import wants_thoughts_later
+from glyphoxa_trio.providers.opaque import wants_thoughts_later, wants_written_later
 from glyphoxa_trio.providers.thoughts import Thoughts, begins_with_thought
 
 from .assembler import Assembler
@@ -50,6 +50,7 @@ class ChatCompletions(AtEndpoint):
             model=self.model,
             label=self.label,
             lasting=self.options.thoughts_back or wants_thoughts_later(self.model),
+            written_lasting=wants_written_later(self.model),
             secret=self.api_key,
             names=frozenset(spec.name for spec in request.tools),
             templates=self._templates(request),

@@ -172,7 +172,7 @@ def _answer(
     turn: ShapedTurn, results: Mapping[str, str], *, one_call: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the assistant's words, its calls, and their results."""
-    text = "\n\n".join(map(str, turn.texts))
+    text = turn.extras.written + "\n\n".join(map(str, turn.texts))
     calls = turn.calls
     if not calls:
         yield {**turn.extras.message, "role": "assistant", "content": text}
@@ -209,7 +209,7 @@ def _opaque(
     fields = opaque_fields(message, writer).without(options.refused_back)
     if not message.calls:
         if options.thoughts_back and not fields.thinks:
-            return NO_THOUGHTS
+            return attrs.evolve(fields, message=NO_THOUGHTS.message)
         return fields
     if options.thoughts_back and not fields.thinks:
         return None

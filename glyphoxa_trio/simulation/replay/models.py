@@ -134,6 +134,8 @@ def _event_of(line: Line) -> LLMEvent:
         )
     if (switched := line.get("switched")) is not None:
         return Switched(**switched)
+    if line.get("unsaid"):
+        return Working(unsaid=True)
     if (waiting := line.get("waiting")) is not None:
         return Waiting(**waiting)
     if (failed := line.get("failed")) is not None:
