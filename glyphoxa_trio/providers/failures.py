@@ -171,7 +171,8 @@ def stream_error(error: object, secret: Secret | None = None) -> LLMError:
     codes = [str(fields[key]) for key in _CODES if fields.get(key)]
     named = " ".join([str(fields.get("type", "")), *codes]).strip().lower()
     kind = next((kind for word, kind in _BY_WORD if word in named), None)
-    text = _words(error) or named or " ".join(_said("", error, depth=4))
+    told = _said("", error, depth=4) if _is_told(error) else ()
+    text = _words(error) or named or " ".join(told)
     words = excerpt(text, secret) or "no explanation"
     said = f"{named} {words}"
     if status := next((x for x in codes if re.fullmatch(r"[45]\d\d", x)), ""):

@@ -115,6 +115,17 @@ SHAPES: dict[str, tuple[list[str], set[str]]] = {
     "memory search": (["PATH", "dragon"], {"query", "partial", "found"}),
     "memory review": (["PATH"], {"facts"}),
     "memory reveal": (["PATH", "smaug"], {"campaign", "revealed"}),
+    "memory explain": (
+        ["PATH", "Bo", "Where is the dragon?"],
+        {"npc", "campaign", "system", "tokens", "told", "left_out", "missed"},
+    ),
+    "memory summarise": (
+        ["PATH"],
+        {"summarised", "unread", "busy", "input_tokens", "output_tokens"},
+    ),
+    "memory add": (["PATH", "It rains."], {"campaign", "fact"}),
+    "memory edit": (["PATH", "1", "--pin"], {"campaign", "fact"}),
+    "memory delete": (["PATH", "smaug"], {"campaign", "removed"}),
     "memory import": (
         ["PATH", "WORLD"],
         {

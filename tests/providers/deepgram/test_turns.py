@@ -324,7 +324,7 @@ def test_words_without_times_are_as_long_as_the_turn(words: object) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "retryable"),
     [
-        ("INTERNAL_SERVER_ERROR", ErrorKind.INTERRUPTED, True),
+        ("INTERNAL_SERVER_ERROR", ErrorKind.OVERLOADED, True),
         ("SERVICE_UNAVAILABLE", ErrorKind.OVERLOADED, True),
         ("QUOTA_EXCEEDED", ErrorKind.RATE_LIMITED, True),
         ("INVALID_AUTH", ErrorKind.AUTHENTICATION, False),
