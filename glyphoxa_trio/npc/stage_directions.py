@@ -445,8 +445,8 @@ def _is_direction(
         return _AT_HAND.search(phrase[:_LONG]) is not None
     if bracket and after[:1].islower():
         return False  # "[the map] is here"
-    alone = _ONE_WORD.fullmatch(phrase)
-    if alone and not bracket and (after[:1].islower() or alone["hangul"]):
+    word = _ONE_WORD.fullmatch(phrase)
+    if word and not bracket and (after[:1].islower() or word["hangul"]):
         return False  # of a writer without capitals: "*everyone* knows"
     if phrase[0].islower():
         if bracket and (
