@@ -31,6 +31,7 @@ from .fetching import (
     facts_key,
     lines_key,
 )
+from .ranking import by_worth, worth
 from .wording import (
     Calendar,
     Saying,
@@ -242,7 +243,10 @@ class Telling:
         # A keyword counts as in a lorebook, however frequent it is.
         said = set(words_of(self.moment.text))
         keyed = {x.fact.id for x in found if _is_keyed(x.fact, said)}
-        found = sorted(found, key=lambda x: x.fact.id not in keyed)
+        found = sorted(
+            found,
+            key=lambda x: (x.fact.id not in keyed, -x.score * worth(x.fact, self.now)),
+        )
         facts = [
             (x.fact, by_words)
             for x in found
@@ -252,7 +256,7 @@ class Telling:
             (fact, f"about {known.entity.id!r}, {how}")
             for identities, how in ((named, "who is named"), (speakers, "who speaks"))
             for known in identities
-            for fact in known.facts
+            for fact in by_worth(known.facts, self.now)
         ]
         for known in named:
             yield entity_line(known.entity, "it is named")

@@ -30,6 +30,8 @@ from glyphoxa_trio.memory.knowledge import (
 from glyphoxa_trio.memory.words import COMMON, words_of
 from glyphoxa_trio.npc.overheard import one_line
 
+from .ranking import by_worth
+
 _TOKEN: Final = 4  # characters
 _LONGEST_TEXT: Final = 700  # characters of one quotation
 _LONGEST_NAME: Final = 100
@@ -143,12 +145,12 @@ class Calendar:
 
 
 def self_lines(known: Identity, calendar: Calendar) -> Iterator[Saying]:
-    """Yield who an NPC is: its entity, and the facts about it, newest first."""
+    """Yield who an NPC is: its entity, and the facts about it, by their worth."""
     entity = known.entity
     others = [one for x in entity.aliases if (one := name(x)) != name(entity.name)]
     called = f", also called {', '.join(others)}" if others else ""
     yield _entity_line(f"You are {name(entity.name)}{called}", entity, "the NPC itself")
-    for fact in known.facts:
+    for fact in by_worth(known.facts, calendar.now):
         yield fact_line(fact, calendar, "about the NPC itself")
 
 

@@ -115,8 +115,8 @@ async def test_it_is_told_what_is_known_of_what_is_named(
     async with open_recall(without(facts=400)) as table:
         assert await table.told("Is gray mantel rich?") == [
             "About Greymantle the Sage: \u201cAn old scholar.\u201d (age: 80)",
-            "Aria claims that \u201cThe sage has a silver key.\u201d (on 18 November)",
             "You know: \u201cThe sage fears fire.\u201d",
+            "Aria claims that \u201cThe sage has a silver key.\u201d (on 18 November)",
         ]
 
 
