@@ -34,10 +34,11 @@ _TAIL: Final = re.compile(r"(?:<|\(|\[ARGS\]|`|\s).*\Z|:\d+\Z", re.DOTALL)
 # Words of templates, between a name and its arguments or before a name.
 _WORDS: Final = _NAMESPACES | {
     *("action", "input", "arguments", "parameters", "args", "call", "to", "type", "id"),
+    *("name", "calls"),
     *("json", "xml", "python", "commentary", "assistant", "print", "functools"),
 }
 
-_STRUCTURE: Final = frozenset({"name", "invoke", "use", "calls", "params", "code"})
+_STRUCTURE: Final = frozenset({"invoke", "use", "params", "code"})
 
 # Keys of an object that is a call, and of one that has calls in it.
 _NAME: Final = re.compile(
@@ -46,8 +47,6 @@ _NAME: Final = re.compile(
 _GIVEN: Final = re.compile(
     r"(?:\w+_)?(?:arguments|parameters|args|kwargs|input|params)", re.IGNORECASE
 )
-_WRAPS: Final = re.compile(r"tool|function|call", re.IGNORECASE)
-
 VENDOR: Final = r"(?:[|\uff5c]\w{1,12}[|\uff5c]|\w{1,12}:)?"  # as in <minimax:invoke>
 _TOKEN: Final = re.compile(
     r"<[|\uff5c][^|\uff5c<>\n]{1,64}[|\uff5c]>|```|\[CALL_ID\]\w{0,64}|\[[A-Z_]{2,24}\]"
@@ -55,6 +54,7 @@ _TOKEN: Final = re.compile(
     r"(?:(?:\s+[\w-]{1,24})?\s*=\s*[\"']?(?P<value>[^<>\"']{1,200})[^<>]{0,200})?\s*/?>"
     r"|(?P<open>[{\[])|(?P<word>\w[\w.:/-]{0,120})(?P<called>\()?"
 )
+_ATTRIBUTES: Final = re.compile(r"([\w-]{1,64})=[\"']([^\"'<>]{0,200})[\"']")
 _KEY: Final = re.compile(r"(?:.*_)?(?:param|parameter|arg|argument|key)", re.IGNORECASE)
 _ENDS: Final = re.compile(r"(?:.*_)?(?:tool|function|call|invoke|tool_use)")
 _SIGNS: Final = re.compile(r"\\.|[\"'{}\[\]()]", re.DOTALL)
@@ -187,7 +187,7 @@ class _CallReader:
         self._tool, self._rows = "", {}
 
     def _word(self, word: str) -> None:
-        filler = word.rstrip(".:-/").lower() in _WORDS
+        filler = _WORDS.issuperset(word.rstrip(".:-/").lower().split("_"))
         if not filler or (word in self.names and not self._tool):
             self._named(word)
 
@@ -195,7 +195,7 @@ class _CallReader:
         tag, value = match["tag"], (match["value"] or "").strip()
         fields = (self.tools.get(self._tool) or {}).get("properties") or {}
         if match["close"]:
-            if _ENDS.fullmatch(tag) or tag == self._tool:
+            if (self._rows or self._sure) and _ENDS.fullmatch(tag):
                 self._end()
         elif self._tool and _KEY.fullmatch(tag):
             key = value or self._until(tag).strip()
@@ -206,7 +206,11 @@ class _CallReader:
                 tag, self._at = after["tag"], after.end()
             self._rows[key] = self._until(tag)
         elif value or tag in self.names:
-            self._named(value or tag, sure=True)
+            self._named(tag if tag in self.names else value, sure=True)
+            fields = (self.tools.get(self._tool) or {}).get("properties") or {}
+            for key, given in _ATTRIBUTES.findall(match[0]):
+                if key in fields and (given != value or tag in self.names):
+                    self._rows[key] = given
         elif self._tool and (tag in fields or not _is_structure(tag)):
             self._rows[tag] = self._until(tag)
 
@@ -228,7 +232,7 @@ class _CallReader:
 
     def _opened(self, at: int) -> bool:
         """Read an object or a list; return whether it can be read."""
-        if re.compile(r"\[\s*\w[\w.:/-]*\(").match(self.text, at):
+        if re.compile(r"(?:\[\s*){1,2}\w[\w.:/-]*\(").match(self.text, at):
             return True  # of calls in Python
         try:
             value, self._at = _DECODER.raw_decode(self.text, at)
@@ -293,27 +297,31 @@ def _is_structure(tag: str) -> bool:
 
 def _of_data(value: object, names: frozenset[str]) -> Iterator[Call]:
     """Yield the calls that plain data describe: ``{"name": …, "arguments": …}``,
-    ``{"roll": {…}}``, lists of them, and those in an object of calls."""
+    ``{"roll": {…}}``, lists of them, and those in other objects."""
     if isinstance(value, list):
         for row in value:
             yield from _of_data(row, names)
     if not isinstance(value, Mapping):
         return
-    named = [x for key, x in value.items() if _NAME.fullmatch(key)]
-    written = next((x for x in named if isinstance(x, str) and x), "")
+    named = [key for key, x in value.items() if _NAME.fullmatch(key)]
+    found = ((key, _tool_at(value, key, names)) for key in named)
+    at, tool = next((row for row in found if row[1]), ("", ""))
     given = [x for key, x in value.items() if _GIVEN.fullmatch(key)][:1]
-    if written and (given or len(value) == 1):
-        if tool := tool_named(written, names):
-            first = (given or [None])[0]
-            yield tool, first if isinstance(first, str) else json.dumps(first or {})
-    elif value and all(
-        key in names and isinstance(value[key], Mapping) for key in value
-    ):
+    if tool and given:
+        first = given[0]
+        yield tool, first if isinstance(first, str) else json.dumps(first or {})
+    elif tool:
+        rest = {key: x for key, x in value.items() if key not in (at, "id", "type")}
+        yield tool, json.dumps(rest)
+    elif value and all(x in names and isinstance(value[x], Mapping) for x in value):
         yield from ((key, json.dumps(given)) for key, given in value.items())
-    else:
-        for key, inner in value.items():
-            if _WRAPS.search(key) and isinstance(inner, Mapping | list):
-                yield from _of_data(inner, names)
+    elif not (named and given):  # of a tool that was not shown
+        for inner in value.values():
+            yield from _of_data(inner, names)
+
+
+def _tool_at(value: Mapping[str, Any], key: str, names: frozenset[str]) -> str:
+    return tool_named(value[key], names) if isinstance(value[key], str) else ""
 
 
 def _keywords(code: str) -> dict[str, object] | None:
@@ -325,8 +333,11 @@ def _keywords(code: str) -> dict[str, object] | None:
     """
     with warnings.catch_warnings(action="ignore"):  # of its style
         node = _Constants().visit(ast.parse(code, mode="eval")).body
-    if not isinstance(node, ast.Call) or node.args:
+    if not isinstance(node, ast.Call):
         return None
+    if node.args:
+        only = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        return ast.literal_eval(only) if isinstance(only, ast.Dict) else None
     return {x.arg: ast.literal_eval(x.value) for x in node.keywords if x.arg}
 
 

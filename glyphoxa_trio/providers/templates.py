@@ -43,7 +43,9 @@ _TAGS: Final = (
 )
 _ATTRIBUTE: Final = r"(?:\s{1,9}\w{1,24}\s{0,9})?=[^<>\[{`]{0,200}"  # a name
 _HALVES: Final = "tool_call|tool_response|channel|turn"
-_SQUARE: Final = r"(?-i:(?:[A-Z]{1,12}_){0,2}(?:TOOLS?|INST)(?:_[A-Z]{1,12}){0,2})"
+_SQUARE: Final = (
+    r"(?-i:(?:[A-Z]{1,12}_){0,2}(?:(?:TOOL|CALL|FUNCTION)S?|INST)(?:_[A-Z]{1,12}){0,2})"
+)
 _MARK: Final = re.compile(
     rf"<(?!end_){VENDOR}(?P<tag>{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}})>"
     rf"|</{VENDOR}(?:{_TAGS}|parameters?|arguments?|s)>|<end_{_TAGS}>|<escape>"
@@ -51,20 +53,20 @@ _MARK: Final = re.compile(
     r"|<(?:s|bos|eos|pad|unk|end_of_turn)>"
     r"|<(?P<turn>start_of_turn)>"
     r"|<[|\uff5c](?P<token>[^|\uff5c<>\n\[{`]{1,48})[|\uff5c]>"
-    r"|(?P<own><(?P<tool>[\w.-]{1,64})>)"
+    rf"|(?P<own><(?P<tool>[a-z][\w.-]{{0,63}})(?:{_ATTRIBUTE}|\s{{0,9}})>)"
     rf"|\[(?P<square>{_SQUARE})\]|\[(?:/|END_){_SQUARE}\]"
     r"|(?P<fence>```)"
     r"|(?P<object>(?:\[\s{0,9})?\{\s{0,9}[\"'][\w./:-]{1,64}[\"']\s{0,9}:"
-    r"|\[\s{0,9}[a-z_][\w.:/-]{0,64}\()",
+    r"|(?:\[\s{0,9}){1,2}[a-z_][\w.:/-]{0,64}\()",
     re.IGNORECASE,
 )
 # The end of a piece that may become one of them.
 _BEGINNING: Final = re.compile(
     rf"</?{VENDOR}[\w.-]{{0,64}}[|:\uff5c]?\Z"
-    rf"|<{VENDOR}(?:{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}}\w{{0,24}}\s{{0,9}})\Z"
+    rf"|<{VENDOR}[a-z][\w.-]{{0,63}}(?:{_ATTRIBUTE}|\s{{0,9}}\w{{0,24}}\s{{0,9}})\Z"
     r"|</?[|\uff5c][^|\uff5c<>\n\[{`]{0,48}[|\uff5c]?\Z"
     r"|\[/?[A-Z_]{0,64}\Z|`{1,2}\Z"
-    r"|\[\s{0,9}(?:[A-Z_][\w.:/-]{0,64})?\Z"
+    r"|(?:\[\s{0,9}){1,2}(?:[A-Z_][\w.:/-]{0,64})?\Z"
     r"|(?:\[\s{0,9})?\{\s{0,9}(?:[\"'][\w./:-]{0,64}(?:[\"']\s{0,9})?)?\Z",
     re.IGNORECASE,
 )
@@ -76,30 +78,34 @@ _LONGEST: Final = 300  # characters that `_BEGINNING` may match
 _AT_ONCE: Final = 512  # characters; the rest is copied at each mark
 
 # Where a sentence may begin, by the three characters before.
+_SIGN: Final = r"[^\w\s<\[{(\"'`]"
 _STARTS: Final = re.compile(
     r"(?:\A[ \t]*|(?<=\n)|(?<=[.!?:\u2026] )|(?<=[.!?\u2026][\"'\u201d\u2019\xbb)*] )"
-    r"|(?<=[\u3002\uff01\uff1f]))(?=[\w>])"
+    rf"|(?<=[\u3002\uff01\uff1f]))(?=\w|{_SIGN})"
 )
 # What may stand before a tool's name in a call without marks, and behind the name.
 _LABELS: Final = (
-    *("print(", "functools", ">", "commentary", "to=", "call:", "action:"),
-    *("tool:", "function:", "tool_call:", "function_call:", "functions."),
-    *("function.", "default_api.", "default_api:", "tools."),
+    *("tool", "tools", "function", "functions", "call", "calls", "action", "print("),
+    *("default_api", "functools", "commentary", "to"),
 )
 _LABELLED: Final = re.compile(
-    rf"(?:(?:{'|'.join(map(re.escape, _LABELS))})[ \t]{{0,3}}){{0,4}}", re.IGNORECASE
+    rf"(?:{_SIGN}{{1,4}}[ \t]{{0,3}}"
+    rf"|(?:{'|'.join(map(re.escape, _LABELS))})(?<!\w(?=[^\W_]))[_ \t]{{0,3}}){{0,8}}",
+    re.IGNORECASE,
 )
+_SURE: Final = re.compile(
+    r"[:=>@/(]|\w\.|functools"
+)  # in a label that needs no line of its own
+_FILLERS: Final = ("action", "input", "arguments", "parameters", "args", "json")
 _GLUE: Final = re.compile(
-    r"(?:\s{1,4}|:\d{0,3}|<[|\uff5c][^|\uff5c<>\n]{1,48}[|\uff5c]>|```(?:json)?|json"
-    r"|(?:action )?input:|arguments:|parameters:|args:){0,9}",
+    rf"(?:\s{{1,4}}|:\d{{1,3}}|{_SIGN}{{1,3}}|<[|\uff5c][^|\uff5c<>\n]{{1,48}}[|\uff5c]>"
+    rf"|```|(?:{'|'.join(_FILLERS)})(?![^\W_])){{0,16}}",
     re.IGNORECASE,
 )
 _GLUE_BEGINS: Final = re.compile(
-    r"(?:<(?:[|\uff5c][^|\uff5c<>\n]{0,48}[|\uff5c]?)?|`{1,2}|[a-z]{1,10}"
-    r"|action [a-z]{0,5})?",
-    re.IGNORECASE,
+    r"<(?:[|\uff5c][^|\uff5c<>\n]{0,48}[|\uff5c]?)?|`{1,2}"
 )
-_KEYWORD: Final = re.compile(r"\(\s{0,9}(?:\)|\w{1,64}\s{0,9}=(?=[^=]))")
+_KEYWORD: Final = re.compile(r"\(\s{0,9}(?:[){]|\w{1,64}\s{0,9}=(?=[^=]))")
 _KEYWORD_BEGINS: Final = re.compile(r"\(\s{0,9}(?:\w{1,64}\s{0,9}=?)?")
 _IDENTIFIER: Final = re.compile(r"[\w-]{1,128}")
 
@@ -276,9 +282,9 @@ class _Withheld:
             return at, False
         follows, gap = text[word.end()], word[2]
         if (
-            (gap and follows.isalnum())
+            (gap and follows.isalnum() and word[1][-1] != ":")
             or follows in ",!?;\u2026\u3002\uff0c\uff01\uff1f"
-            or (word[1][-1] in ".:'" and (gap or follows == "\n"))
+            or (word[1][-1] in ".'" and (gap or follows == "\n"))
         ):
             self._spoken = not self._size and not begin
             return begin, True
@@ -439,12 +445,8 @@ class Templates:
     def _mark(self, text: str) -> re.Match[str] | None:
         """Find the first mark that means something here."""
         for match in _MARK.finditer(text):
-            own = match["own"]
-            may_be_text = own or match["fence"] or match["object"]
-            if not (
-                (own and match["tool"] not in self.names)
-                or (may_be_text and self._is_plain(text, match.start()))
-            ):
+            may_be_text = match["own"] or match["fence"] or match["object"]
+            if not (may_be_text and self._is_plain(text, match.start())):
                 return match
         return None
 
@@ -516,10 +518,13 @@ class Templates:
         elif own := match["own"]:
             end = re.compile(f"</{re.escape(match['tool'])}>")
             block = _Withheld(content=own, end=end, text=True, whole=True)
+            block.most = MOST_HELD
             block.state = "start"
         elif match["object"]:
             block = _Withheld(text=True, most=MOST_HELD, state="brackets")
             rest = mark + rest
+        if mark.endswith("/>") and block is not None:
+            block.end = re.compile("")
         if block is None or not block.text:
             self._before = ""
         if block is not None:
@@ -637,44 +642,41 @@ def _head_at(text: str, at: int, names: frozenset[str]) -> tuple[int, bool]:
     Raises:
       LookupError: if none begins here.
     """
-    labelled = _LABELLED.match(text, at)
-    assert labelled is not None
-    labels, at = labelled[0], labelled.end()
+    label = _LABELLED.match(text, at)
+    assert label is not None
+    at, sure = label.end(), _SURE.search(label[0]) is not None
     rest = text[at : at + 130]
-    low = rest[:16].lower()
-    if len(rest) < 16 and any(label.startswith(low) for label in _LABELS):
+    if _is_begun(rest, _LABELS):
         return 0, False
     word = _IDENTIFIER.match(rest)
-    if word is None:
-        if not labels:
+    if word is not None:
+        order = _in_order(names)
+        nearest = bisect_left(order, word[0])
+        if word.end() == len(rest) and _is_begun(rest, order[nearest : nearest + 1]):
+            return 0, False
+        if word[0] not in names:
             raise LookupError
-        at += len(_GLUE.match(text, at)[0])  # type: ignore[index]
-        if text[at : at + 1] in ("{", "["):
-            return at, False
-        if _GLUE_BEGINS.fullmatch(text, at):
-            return 0, False
-        raise LookupError
-    order = _in_order(names)
-    nearest = bisect_left(order, word[0])
-    if word.end() == len(rest) < 130:
-        if nearest < len(order) and order[nearest].startswith(word[0]):
-            return 0, False
-        raise LookupError
-    if word[0] not in names:
-        raise LookupError
-    at += word.end()
-    if text[at] == "(":
-        if _KEYWORD.match(text, at):
-            return at, not labels
-        if _KEYWORD_BEGINS.fullmatch(text, at):
-            return 0, False
+        at += word.end()
+        if text[at : at + 1] == "(":
+            if _KEYWORD.match(text, at):
+                return at, not sure
+            if _KEYWORD_BEGINS.fullmatch(text, at):
+                return 0, False
+            raise LookupError
+    elif not sure:
         raise LookupError
     at += len(_GLUE.match(text, at)[0])  # type: ignore[index]
-    if text[at : at + 1] == "{":
+    if text[at : at + 1] == "{" or (word is None and text[at : at + 1] == "["):
         return at, False
-    if _GLUE_BEGINS.fullmatch(text, at):
+    if _is_begun(text[at : at + 130], _FILLERS) or _GLUE_BEGINS.fullmatch(text, at):
         return 0, False
     raise LookupError
+
+
+def _is_begun(text: str, words: Iterable[str]) -> bool:
+    """Return whether one of the words begins with all of the text."""
+    low = text.lower()
+    return any(word.lower().startswith(low) for word in words)
 
 
 def _loosely(value: Any) -> str:

@@ -222,6 +222,16 @@ BARE: Final[dict[str, Form]] = {
     "anthropic, as text": lambda n, a: json.dumps(
         {"type": "tool_use", "id": "toolu_1", "name": n, "input": a}
     ),
+    "with its arguments beside it": lambda n, a: json.dumps({"tool": n} | dict(a)),
+    "json-rpc": lambda n, a: json.dumps(
+        {"id": 1, "method": "tools/call", "params": {"name": n, "arguments": a}}
+    ),
+    "another element": lambda n, a: f"<execute>{_code(n, a)}</execute>",
+    "an object in brackets": lambda n, a: f"functions.{n}({_object(a)})",
+    "qwen, older": lambda n, a: f"✿FUNCTION✿: {n}\n✿ARGS✿: {_object(a)}",
+    "bold": lambda n, a: f"**Action:** {n}\n**Action Input:** {_object(a)}",
+    "a label": lambda n, a: f"TOOL_CALL: {_named(n, a)}",
+    "a sign": lambda n, a: f"@{n} {_object(a)}",
     "gemini, as text": lambda n, a: json.dumps(
         {"functionCall": {"name": n, "args": a}}
     ),

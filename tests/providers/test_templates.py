@@ -153,6 +153,8 @@ def test_any_call_in_any_form_amid_speech_is_read_and_the_speech_is_said(
         "<" in text or text != text.strip() for text in plain(given_).values()
     ):
         return  # elements cannot tell that from their own
+    if form == "with its arguments beside it" and "input" in given_:
+        return  # all of its arguments may be in that
     if "```" in json.dumps(given_) and "```" in FORMS[form](name, {}):
         return  # nor can code
     said, calls = read(f"{before}\n{written}\n{after}", cuts, TOOLS)
