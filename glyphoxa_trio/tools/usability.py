@@ -11,6 +11,7 @@ answer is not offered, so every offered remedy works when it is followed:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -93,7 +94,7 @@ class Usability:
     @property
     def comes_back(self) -> str:
         """The reasons, each with the time at which it ends by itself, if one does."""
-        return "; and ".join(need.waiting for need in self.needs)
+        return self._joined(need.waiting for need in self.needs)
 
     @property
     def server_absent(self) -> bool:
@@ -104,7 +105,7 @@ class Usability:
     def text(self) -> str:
         """The turns in which the NPC can use it, or the reasons and the remedies."""
         if self.fastest is None:
-            return "; and ".join(need.text for need in self.needs)
+            return self._joined(need.text for need in self.needs)
         turns = [str(tier) for tier in Tier if self.fastest <= tier <= self.ceiling]
         asked = ", when a person approves the call" if self.use is Use.ASKED else ""
         return f"can be used in {' and '.join(turns)} turns{asked}"
@@ -112,7 +113,17 @@ class Usability:
     @property
     def short(self) -> str:
         """The same as `text`, with one remedy for each need."""
-        return "; and ".join(need.short for need in self.needs) or self.text
+        return self._joined(need.short for need in self.needs) or self.text
+
+    def _joined(self, texts: Iterable[str]) -> str:
+        """Join what is said of each need; what was said before is not said again as if
+        nothing had been advised."""
+        joined, before = "", ""
+        for need, text in zip(self.needs, texts, strict=True):
+            again = bool(before) and need.because.startswith(before)
+            joined += ("; and even then " if again else "; and ") + text
+            before = need.because
+        return joined.removeprefix("; and ")
 
 
 def judge(

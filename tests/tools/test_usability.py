@@ -221,7 +221,9 @@ def test_several_reasons_are_told_together() -> None:
         Reason.OVER_BUDGET,
     ]
     assert all(need.remedies for need in found.needs)
-    assert "; and " in found.text
+    assert "; and it is not approved" in found.text
+    # Nor is it said that raising the tier is enough, where it is not.
+    assert "; and even then it declares 9000 ms, and a deep turn has" in found.text
     assert found.use is Use.NEVER
 
 
