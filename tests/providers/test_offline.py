@@ -181,6 +181,11 @@ TALKS = (
     ("what does prone mean?", "and blinded?", ("search_rules", {"query": "blinded"})),
     ("where is Hilda?", "what about Otto?", ("query_entities", {"name": "Otto"})),
     ("pour some ale", "four mugs", ("mcp__bar__pour", {"mugs": 4})),
+    (
+        "show me a table",
+        "the last one",
+        ("roll_table", {"table_name": "treasure_hoard"}),
+    ),
     ("roll 1d20", "again, with advantage", ("roll", {"expression": "2d20kh1"})),
     ("roll 1d8", "reroll that please", ("roll", {"expression": "1d8"})),
     ("hello", "grappling", ("search_rules", {"query": "grappling"})),

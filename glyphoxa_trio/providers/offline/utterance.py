@@ -128,7 +128,8 @@ _ASKED: Final = tuple(
 \b(?:what|which) (?P<topic>.+?) (?:are|is) there\b
 ^(?:the )?rules? (?:for|on|of|about) (?P<topic>.+)
 \b(?:what|who|where)(?:s| is| are| was| were) (?P<topic>.+)
-\b(?:explain|describe|define|look up|do you know|ever met)(?: me| us)? (?P<topic>.+)
+\b(?:explain|describe|define|look up|do you know(?! of)|ever met)(?: me| us)?
+   (?P<topic>.+)
 """.strip()
     .replace("\n  ", "")
     .splitlines()

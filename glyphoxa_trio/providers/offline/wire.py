@@ -41,6 +41,7 @@ from .report import report, sentence_of
 from .sayings import ASKS_FOR_MORE, SOCIAL, WORLDLY, Wording, language_of
 from .utterance import (
     DEEDS,
+    STATES,
     STRAIGHT_QUOTES,
     ParsedUtterance,
     bare,
@@ -81,6 +82,13 @@ _TO: Final = re.compile(r"(?i)^(?:to|in|at|for|of|on|with|from) ")
 _COMPARES: Final = re.compile(
     r"(?i)(?:.*\bdifferences? between|compare) (?:the )?(.+?) (?:and|with|to) (.+?)\W*"
 )
+# Which of the choices that were told is taken.
+_PLACES: Final = ("last", "first", "second", "third")
+_ANY: Final = re.compile(
+    r"(?i)\b(?:(first|second|third|last)|any\w*|you (?:pick|choose|decide)|surprise me"
+    r"|what(?:ever|soever)|whichever|pick one|doesn't matter|don't care|random one)\b"
+)
+_LISTED: Final = re.compile(r"(?:Which one[^:]*: |There is )(?P<choices>[^.?]+)[.?]")
 _IN_WORDS: Final = ("trade", "sums", "story", "opinion", "forget")
 _VERBS: Final = stems(f"cast see find use have learn try visit {' '.join(DEEDS)}")
 
@@ -222,7 +230,8 @@ class _Answering:
     def _lacking(self, said: ParsedUtterance) -> Any:
         """Return the tool that is meant, if it lacks a value that can be asked for."""
         fitting = candidates(said, self._others, self.known)
-        return next((x for x in fitting if x.missing and x.is_sure), None)
+        lacking = (x for x in fitting if x.missing and x.is_sure)
+        return None if said.plain.startswith("why") else next(lacking, None)
 
     def _is_findable(self) -> bool:
         """Return whether a tool that is only listed in a line may be meant."""
@@ -330,8 +339,14 @@ def _going_on(text: str, lines: Sequence[str], answer: str) -> str:
     if not lines or not text.strip():
         return text
     last, said = lines[-1], ParsedUtterance(text)
-    if ASKS_FOR_MORE.match(answer.rpartition(CONFESSION)[2].strip()):
-        answers = len(text.split()) < 6 and not said.is_question
+    asked = answer.rpartition(CONFESSION)[2].strip()
+    if (one := _ANY.search(text)) and (listed := _LISTED.match(asked)):
+        choices = re.split(", | or ", listed["choices"])
+        at = _PLACES.index((one[1] or "first").lower())
+        return f"{last.rstrip('.!?')} {choices[min(at, len(choices)) - 1]}"
+    if ASKS_FOR_MORE.match(asked):
+        other = said.is_question or STATES.match(text)
+        answers = len(text.split()) < 6 and not other
         if answers and not any(x.search(said.plain) for x in SOCIAL.values()):
             return f"{last.rstrip('.!?')} {text}"
     if found := _AGAIN.fullmatch(text.strip()):
