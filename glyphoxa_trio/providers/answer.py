@@ -26,6 +26,7 @@ from .payloads import Payloads
 if TYPE_CHECKING:
     import httpx2
 
+_TOO_DEEP: Final = "a chunk is nested too deeply"
 KEEP_ALIVE_GRACE: Final = 0.05  # seconds for a finished answer to end its body
 
 
@@ -106,6 +107,8 @@ class ResponseAssembler(ABC):
                 raise stream_error(_error_of(text), self.secret)
             if given is None:
                 return self.feed(text)
+        except RecursionError:
+            raise self._payloads.malformed(_TOO_DEEP) from None
         except LLMError:
             given = self.rescued(text)
             if given is None:
@@ -137,7 +140,10 @@ class ResponseAssembler(ABC):
                 ErrorKind.INTERRUPTED,
                 "the server closed the stream before the end of the answer",
             )
-        return self._end()
+        try:
+            return self._end()
+        except RecursionError:
+            raise self._payloads.malformed(_TOO_DEEP) from None
 
     @abstractmethod
     def _end(self) -> list[LLMEvent]:

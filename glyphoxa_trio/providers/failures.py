@@ -132,11 +132,11 @@ def error_in(payload: object) -> object | None:
     Servers write it as they like: as ``error``, ``detail`` or ``message``, as an object
     or its text alone, in a list, under a name of their own.
     """
+    while isinstance(payload, list) and payload:
+        payload = payload[0]
     match payload:
         case str() if payload.strip():
             return payload
-        case [first, *_]:
-            return error_in(first)
         case {"error": dict() as error, **rest} if error:
             return {key: rest[key] for key in _CODES if key in rest} | error
         case {"error": str() as words, **rest} if words:
@@ -151,18 +151,19 @@ def error_in(payload: object) -> object | None:
             return {**error, "message": error.get("status_msg")}
         case dict() if not payload.get("choices"):
             for key, value in payload.items():
-                if _TELLS.search(key) and _is_told(value):
+                if _TELLS.search(key) and _is_told(value, depth=8):
                     return payload
     return None
 
 
-def _is_told(value: object) -> bool:
+def _is_told(value: object, *, depth: int) -> bool:
     """Return whether a value tells anything, and is no message of a chat."""
-    if isinstance(value, dict):
-        return "role" not in value and any(map(_is_told, value.values()))
-    if isinstance(value, list):
-        return any(map(_is_told, value))
-    return isinstance(value, str) and bool(value.strip())
+    if isinstance(value, str):
+        return bool(value.strip())
+    if isinstance(value, dict) and "role" not in value:
+        value = [*value.values()]
+    inner = value if isinstance(value, list) and depth else ()
+    return any(_is_told(x, depth=depth - 1) for x in inner)
 
 
 def stream_error(error: object, secret: Secret | None = None) -> LLMError:

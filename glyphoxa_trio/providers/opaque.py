@@ -287,16 +287,17 @@ def _is_sign(name: str) -> bool:
     return any(sign in name for sign in _SIGNS)
 
 
-def _signs(name: str, value: object) -> bool:
+def _signs(name: str, value: object, depth: int = 8) -> bool:
     """Return whether a field is a sign of thoughts, or has one in it."""
-    match value:
-        case dict():
-            return _is_sign(name) or any(_signs(key, x) for key, x in value.items())
-        case list():
-            return _is_sign(name) or any(_signs("", x) for x in value)
+    if _is_sign(name):
+        return True
+    if isinstance(value, dict) and depth:
+        return any(_signs(key, x, depth - 1) for key, x in value.items())
+    if isinstance(value, list) and depth:
+        return any(_signs("", x, depth - 1) for x in value)
     # A proxy may put the signature into the id of a call.
     told = {"type": _SIGNS, "id": ("thought",)}.get(name, ())
-    return _is_sign(name) or any(sign in str(value) for sign in told)
+    return any(sign in str(value) for sign in told)
 
 
 def _finished(value: Any) -> Any:

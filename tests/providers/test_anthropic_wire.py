@@ -888,3 +888,17 @@ def test_thoughts_that_last_stay_before_the_calls_of_a_past_turn(heard: str) -> 
     body = request_body(request, "m", options=RequestOptions())
     text = [{"type": "text", "text": heard}] * bool(heard)
     assert body["messages"][1]["content"] == [thought, *text, used]
+
+
+def test_what_came_before_a_lone_tag_is_taken_back() -> None:
+    one = assembler()
+    events = [
+        x
+        for payload in text(0, "They lie. ", "</think>", "Well met.")
+        for x in one.feed(payload) or ()
+    ]
+    assert events == [
+        TextChunk("They lie. "),
+        Working(unsaid=True),
+        TextChunk("Well met."),
+    ]

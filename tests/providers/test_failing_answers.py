@@ -143,6 +143,27 @@ async def test_what_has_begun_ends_with_the_servers_words(
     assert len(sent) == 1
 
 
+DEEP = ["detail", "error", "choices", "type", "of a choice"]
+
+
+@pytest.mark.parametrize("place", DEEP)
+@pytest.mark.parametrize("kind", [ChatCompletions, Anthropic])
+async def test_what_is_nested_deeply_is_malformed_or_an_answer(
+    place: str, kind: type[AtEndpoint], autojump_clock: MockClock
+) -> None:
+    for depth in range(100, 900, 100):
+        for begin, end in (("[", "]"), ('{"a":', "}")):
+            nested = f"{begin * depth}1{end * depth}"
+            text = f'{{"{place}": {nested}}}'
+            if place == "of a choice":
+                text = f'{{"choices": [{{"delta": {{"x": {nested}}}}}]}}'
+            body = f"data: {text}\n\n" + rows(delta("stop"))
+            for type_ in (STREAM, "application/json"):
+                bodies: list[Body] = [(200, type_, body if type_ == STREAM else text)]
+                events, _ = await answers(*bodies * 4, kind=kind)
+                assert isinstance(events, list | LLMError)
+
+
 @pytest.mark.parametrize("type_", [STREAM, "text/plain", "text/html"])
 async def test_a_web_page_is_none_of_its_answers(
     type_: str, autojump_clock: MockClock

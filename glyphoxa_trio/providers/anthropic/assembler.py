@@ -219,8 +219,13 @@ class Assembler(answer.ResponseAssembler):
 
     def _say(self, text: str) -> list[LLMEvent]:
         """Return the text that may be spoken, without thoughts."""
-        said = self.templates.feed(self._thoughts.feed(well_formed(text)))
-        return [TextChunk(said)] if said else []
+        said, taken_back = self._thoughts.feed(well_formed(text)), self._thoughts.unsaid
+        if taken_back:
+            self._thoughts.unsaid = False
+            self.templates = attrs.evolve(self.templates)  # calls in it are none
+        said = self.templates.feed(said)
+        words: list[LLMEvent] = [TextChunk(said)] if said else []
+        return [Working(unsaid=True), *words] if taken_back else words
 
     def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
         """Add a delta to its block."""
