@@ -132,8 +132,7 @@ async def test_the_words_of_an_old_file_are_written_anew_behind_the_turns(
 
 async def test_words_that_cannot_be_written_anew_end_no_program(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    before = attrs.evolve(SCHEMA, migrations=SCHEMA.migrations[:3])
-    database = open_database(path, before, prepare=load)
+    database = open_database(path, SCHEMA, prepare=load)
     with database.changing() as connection:
         connection.execute(
             """
@@ -141,6 +140,7 @@ async def test_words_that_cannot_be_written_anew_end_no_program(tmp_path: Path) 
             insert into fact (id, campaign, text, standing, audience, basis, at,
                 confidence, confirmed)
                 values (9, 1, '黑塔很高', 'accepted', 0, 'authored', 1, 1, 1);
+            insert into stale_words values ('fact', 9);
             """
         )
         page = connection.execute(
