@@ -31,7 +31,8 @@ from glyphoxa_trio.npc.identity import SessionKey
 from .kept_table import KeptTable
 
 MOST_WAITING: Final = 1000  # turns, and other things to be written
-_AT_ONCE: Final = 64  # sessions that are being written
+_TASKS: Final = 512  # sessions that are being written
+_AT_ONCE: Final = 64  # that begin together: while entries are made, nothing else runs
 RETRY: Final = (0.1, 5.0)  # the first pause of what cannot be written, and the longest
 _LATE: Final = 60.0  # seconds in which another program's line is written
 _MOMENT: Final = 0.02  # after a turn, so that its last words count as heard
@@ -239,20 +240,24 @@ class JournalWriter:
             self._more.set()
 
     async def run(self) -> None:
-        """Write what waits, until cancelled: in `_AT_ONCE` tasks at most."""
+        """Write what waits, until cancelled: in `_TASKS` tasks at most."""
         async with trio.open_nursery() as nursery:
             while True:
-                free = self._writing < _AT_ONCE
-                due = self._due[0][0] if self._due and free else inf
-                with trio.move_on_at(due):
+                with trio.move_on_at(self._next_due()):
                     await self._more.take()
                 now = trio.current_time()
-                while self._due and self._due[0][0] <= now and self._writing < _AT_ONCE:
+                for _ in range(_AT_ONCE):
+                    if self._next_due() > now:
+                        break
                     due, _, line = heappop(self._due)
                     if line.due == due:
                         line.due, line.writing = inf, True
                         self._writing += 1
                         nursery.start_soon(self._write, line)
+
+    def _next_due(self) -> float:
+        """Return when another line can be written; infinite if it is not known."""
+        return self._due[0][0] if self._due and self._writing < _TASKS else inf
 
     async def _write(self, line: _SessionLine) -> None:
         """Write what is due of a line, in order."""
