@@ -16,7 +16,7 @@ from .choosing import FittingTool
 from .persona import Persona
 from .report import closed, cut, joined
 from .sayings import SOCIAL, UNKNOWN, WORLDLY, Wording
-from .utterance import DULL, STATES, ParsedUtterance, stems, with_article
+from .utterance import DULL, STATES, ParsedUtterance, bare, stems, with_article
 
 _KNOWN: Final = "(What you know of this moment:"
 _NOBODY: Final = {
@@ -33,6 +33,7 @@ _STATEMENT: Final = re.compile(
 _OWN_WORDS: Final = re.compile(
     r"\byou (?:just )?(?:said?|say|tell|told)|yourself|\b(?:say|repeat) (?:that|it)\b"
 )
+_WISHED: Final = re.compile(r"(?i)\b(?:like|want|need|have|get|buy|me|us) (.+)")
 _ORDER: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: this| that)?:? ")
 # What is asked for; who only speaks of it is heard.
 _ASKED_FOR: Final = ("price", "trade", "where", "weather", "time", "opinion", "self")
@@ -101,8 +102,9 @@ class CharacterTalk:
             return self.answer("number" if said.numbers else "nonsense")
         for kind, pattern in UNKNOWN.items():
             if pattern.search(said.plain) and (topic or kind != "wish"):
-                about = cut(with_article(topic, said.text))
-                return self.answer(kind, topic=about)
+                wished = _WISHED.search(said.expanded)
+                about = bare(wished[1]) if wished else with_article(topic, said.text)
+                return self.answer(kind, topic=cut(about or topic))
         return self.answer("heard")
 
     def just_now(self, said: ParsedUtterance) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from .utterance import DULL, WORD
+from .utterance import DULL
 
 # Said to a person: no tool is looked for.
 _SOCIAL: Final = r"""
@@ -241,8 +241,8 @@ de äöüß hallo guten servus moin danke bitte tsch\w+ ich du der das ist und w
 was nicht sind bist eine?[nmrs]? kannst mir dir deine?\w? meine?\w? gibt kostet auf \
 zeig geht habe? hast noch ja nein den dem von mit zum dass bedeutet heisst kann will \
 sagst merke?
-es ¿¡ñá hola gracias buen[oa]s el los las que donde eres es una? con por favor sabes \
-puedes de mi tienes para la dime
+es ¿¡ñáíóú hola gracias buen[oa]s el los las que donde eres es una? con por favor \
+sabes puedes de mi tienes para la dime
 fr êèçù bonjour bonsoir merci salut je tu il la les est qui comment vous quelle? une? \
 des moi peux dans pour du de le avez pas
 """.replace("\\\n", ""),
@@ -255,7 +255,7 @@ def language_of(text: str) -> str:
     low = text.lower()
     found = {x: len(one.findall(low)) for x, one in _LANGUAGES.items()}
     best = max(found, key=lambda x: found[x])
-    english = sum(word in DULL for word in WORD.findall(low))
+    english = sum(word in DULL for word in re.findall(r"\w+", low))
     return best if found[best] > english else ""
 
 

@@ -85,7 +85,7 @@ _LEAD: Final = re.compile(
 )
 _AFTER_TOPIC: Final = re.compile(
     r"(?i),? (?:to me|to us|called|named|please|then|again|now|exactly|anyway"
-    r"|at all|from here|mean|for me|works?|rules?|does|do|deals?|costs?|away|tonight)$"
+    r"|at all|from here|mean|for me|works?|rules?|does|do|deals?|costs?|here|tonight)$"
 )
 # "What's behind that door?" asks of no thing that has a name.
 _NO_TOPIC: Final = re.compile(
