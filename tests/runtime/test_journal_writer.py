@@ -126,8 +126,8 @@ async def test_a_session_that_is_blocked_holds_up_no_other(
             await desk.put(name, 1)
         await trio.sleep(1)
         for number in range(5):
-            for name in range(200):
-                await desk.put(f"{name}", number)
+            for other in range(200):
+                await desk.put(f"{other}", number)
             await trio.sleep(0.03)
             assert all(desk.kept(f"{x}")[-1] == number for x in range(200))
         for name in blocked:
