@@ -151,19 +151,19 @@ def error_in(payload: object) -> object | None:
             return {**error, "message": error.get("status_msg")}
         case dict() if not payload.get("choices"):
             for key, value in payload.items():
-                if _TELLS.search(key) and _is_told(value, depth=8):
+                if _TELLS.search(key) and _is_told(value):
                     return payload
     return None
 
 
-def _is_told(value: object, *, depth: int) -> bool:
+def _is_told(value: object, depth: int = 8) -> bool:
     """Return whether a value tells anything, and is no message of a chat."""
     if isinstance(value, str):
         return bool(value.strip())
     if isinstance(value, dict) and "role" not in value:
         value = [*value.values()]
     inner = value if isinstance(value, list) and depth else ()
-    return any(_is_told(x, depth=depth - 1) for x in inner)
+    return any(_is_told(x, depth - 1) for x in inner)
 
 
 def stream_error(error: object, secret: Secret | None = None) -> LLMError:
