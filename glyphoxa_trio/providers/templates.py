@@ -44,7 +44,8 @@ _TAGS: Final = (
 _ATTRIBUTE: Final = r"(?:\s{1,9}\w{1,24}\s{0,9})?=[^<>\[{`]{0,200}"  # a name
 _HALVES: Final = "tool_call|tool_response|channel|turn"
 _SQUARE: Final = (
-    r"(?-i:(?:[A-Z]{1,12}_){0,2}(?:(?:TOOL|CALL|FUNCTION)S?|INST)(?:_[A-Z]{1,12}){0,2})"
+    r"(?-i:(?:[A-Z]{1,12}_){0,2}(?:(?:TOOL|CALL|FUNCTION)S?|INST|ARGS)"
+    r"(?:_[A-Z]{1,12}){0,2})"
 )
 _MARK: Final = re.compile(
     rf"<(?!end_){VENDOR}(?P<tag>{_TAGS})(?:{_ATTRIBUTE}|\s{{0,9}})>"
@@ -371,8 +372,13 @@ class Templates:
                 rest = block.take(text)
                 if rest is None:
                     return said
-                none = block.looked >= 0
-                said += self._not_a_block(block, rest) if none else self._close()
+                if block.looked >= 0:
+                    said += self._not_a_block(block, rest)
+                elif (back := self._close()) and block.whole:
+                    # Marks of a template in an element are none of its text.
+                    self._plain, rest = self._fed - len(rest), back + rest
+                else:
+                    said += back
                 text = rest
                 continue
             match = self._mark(text)
@@ -411,6 +417,10 @@ class Templates:
         said = self._spoken(held)
         if self._block is not None:
             self._block.finish()
+            if self._block.text and self._block.whole and (back := self._close()):
+                self._plain, self._held = self._fed, back
+                return self.feed("") + self.end(cut=cut)
+        if self._block is not None:
             self._block.calls = self._block.calls and not cut
             mark, words = self._block.mark, self._block.content
             before = len(self._calls)
