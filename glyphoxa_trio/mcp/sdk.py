@@ -362,7 +362,7 @@ class SdkSession:
         sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
-        may_ask = self._elicit is not None and self._sieve.is_modern
+        may_ask = self._elicit is not None  # also instead of an answer
         if self._wire is None or name in self._ours or may_ask:
             return None
 
@@ -428,6 +428,12 @@ class SdkSession:
                 answer: dict[str, Any] = await self._client.send_request(
                     request, _AS_IT_CAME
                 )
+            except MCPError as error:
+                if self._elicit is None or error.code != types.URL_ELICITATION_REQUIRED:
+                    raise
+                if (met := await _opened(self._elicit, error.data)) is None:
+                    raise
+                raise met from error
             except MalformedAnswer as error:
                 raise AnswerUnusable(str(error)) from error
             except ValidationError as error:
@@ -565,6 +571,22 @@ def _refusal(code: int, text: str) -> ToolError:
     """Return the error of a tool whose server answers with an error of the protocol."""
     its_own = code in (types.INTERNAL_ERROR, types.METHOD_NOT_FOUND)
     return ServerFault(text) if its_own else ToolError(text)
+
+
+async def _opened(elicit: Elicit, data: Any) -> ToolError | None:
+    """Ask a person to open what a server wants opened before it answers, and return
+    what its caller is told; None if the server says nothing of the kind."""
+    asked = data.get("elicitations") if isinstance(data, dict) else None
+    pages = [x for x in asked if isinstance(x, dict)] if isinstance(asked, list) else []
+    if not pages:
+        return None
+    try:
+        for params in pages:
+            if (await elicit(params | {"mode": "url"}))["action"] != "accept":
+                return ToolError("the person did not want to open what it needs")
+    except QuestionRefused as no:
+        return ToolError(f"a person has to open an address first: {no}")
+    return ToolError("a person opens an address first: call it again when that is done")
 
 
 async def _elicit(

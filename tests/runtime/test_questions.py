@@ -376,6 +376,46 @@ async def test_a_person_is_asked_whether_they_open_an_address(
 
 
 @pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({}, "call it again when that is done"),
+        (None, "did not want to open what it needs"),
+    ],
+)
+async def test_a_server_may_want_an_address_opened_before_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+    answer: Answer | None,
+    said: str,
+) -> None:
+    seen: list[ServerQuestion] = []
+    page = {"message": "Log in.", "url": PAGE, "elicitationId": "1", "mode": "url"}
+    needs = Wrong("log in first", -32042, {"elicitations": [page, "odd"]})
+    script = {**LIST, "tools/call": needs}
+    async with odd_table(monkeypatch, script, **person(answer, seen=seen)) as table:
+        outcome = await called(table)
+        assert outcome.status is Status.TOOL_ERROR
+        assert said in outcome.message
+    assert [x.address for x in seen] == [PAGE]
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {"elicitations": {}}, {"elicitations": [{"url": "ftp://a"}]}]
+)
+async def test_an_address_that_is_none_opens_nothing(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, data: Any
+) -> None:
+    seen: list[ServerQuestion] = []
+    script = {**LIST, "tools/call": Wrong("log in first", -32042, data)}
+    async with odd_table(monkeypatch, script, **person({}, seen=seen)) as table:
+        outcome = await called(table)
+        assert outcome.status is Status.TOOL_ERROR
+        assert "ValidationError" not in outcome.message
+        assert "call it again" not in outcome.message
+    assert seen == []
+
+
+@pytest.mark.parametrize(
     "address",
     [
         None,
