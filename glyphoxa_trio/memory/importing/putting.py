@@ -55,10 +55,14 @@ async def put(
     same = sum(_is_same(x, before.get(x.id)) for x in imported.entities)
     known = await all_facts(memory, key)
     decided = {x.text for x in known if _is_decided(x)}
-    wanted = [x for x in imported.facts if x.text not in decided]
+    there = {(x.text, x.reach): x for x in known}
+    wanted = [
+        _as_well(x, there.get((x.text, x.reach)))
+        for x in imported.facts
+        if x.text not in decided
+    ]
     if dry_run:
-        texts = {(x.text, x.reach) for x in known}
-        facts = sum((x.text, x.reach) not in texts for x in wanted)
+        facts = sum((x.text, x.reach) not in there for x in wanted)
     else:
         ids = await memory.graph.put(
             key,
@@ -106,6 +110,16 @@ def _is_decided(fact: Fact) -> bool:
     """Return True of what the game master has rejected, or made a secret by hand."""
     by_hand = fact.reach.secret and not fact.provenance.by
     return fact.standing is Standing.REJECTED or by_hand
+
+
+def _as_well(new: Fact, known: Fact | None) -> Fact:
+    """Return a fact to put: the known one pinned, and with more keywords, if that is
+    new. What the game master has added to it stays."""
+    if known is None or known.standing is not Standing.ACCEPTED:
+        return new
+    keywords = tuple(dict.fromkeys((*known.keywords, *new.keywords)))
+    more = attrs.evolve(known, pinned=known.pinned or new.pinned, keywords=keywords)
+    return new if more == known else more
 
 
 def _is_same(new: Entity, before: Entity | None) -> bool:

@@ -8,13 +8,18 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.memory.importing import ImportRefused
-from glyphoxa_trio.memory.knowledge import EntityKind
-from glyphoxa_trio.memory.visibility import EVERYONE, Reach
+from glyphoxa_trio.memory.importing import Drafts, ImportRefused
+from glyphoxa_trio.memory.importing.archiving import all_facts
+from glyphoxa_trio.memory.importing.files import read_text
+from glyphoxa_trio.memory.importing.putting import put
+from glyphoxa_trio.memory.in_memory import InMemory
+from glyphoxa_trio.memory.knowledge import EntityKind, Fact
+from glyphoxa_trio.memory.visibility import EVERYONE, CampaignKey, Reach
 
 from .support import entity, facts_about, read, read_paths, skipped
 
@@ -173,3 +178,23 @@ def test_each_entry_is_known_or_reported(entries: list[Any]) -> None:
         content = entry.get("content") if isinstance(entry, dict) else None
         known = isinstance(content, str) and " ".join(content.split()) in texts
         assert known or any(f"entry {number}" in x for x in reported)
+
+
+async def test_what_an_entry_says_later_is_added_to_its_fact() -> None:
+    memory, key = InMemory(), CampaignKey("sea")
+
+    async def imported(**more: Any) -> list[Fact]:
+        drafts = Drafts()
+        drafts.begin("sea.json")
+        entry = {"key": ["crown"], "content": "It drowns its wearer.", **more}
+        read_text(json.dumps({"entries": [entry]}), Path("sea.json"), drafts, kind=None)
+        await put(memory, key, drafts)
+        return await all_facts(memory, key)
+
+    (first,) = await imported()
+    await memory.graph.put(key, facts=[attrs.evolve(first, keywords=("crown", "tin"))])
+    (same,) = await imported()
+    (later,) = await imported(key=["crown", "king"], constant=True)
+    assert same.keywords == ("crown", "tin")  # by hand
+    assert (later.id, later.pinned) == (first.id, True)
+    assert later.keywords == ("crown", "tin", "king")
