@@ -227,6 +227,7 @@ FOREIGN = (
          {"room": TEXT, "on": {"type": "boolean"}}, "room", "on"),
     spec("todo__add_task", "Add a task to the todo list.", {"title": TEXT}, "title"),
     spec("todo__list_tasks", "List all tasks.", {}),
+    spec("air__measure", "Measure the air in a room.", {"room": TEXT}, "room"),
     spec("fs__list_directory", "List files and folders.", {"path": TEXT}, "path"),
 )  # fmt: skip
 
@@ -240,6 +241,7 @@ FOREIGN = (
          ("home__set_lamp", {"room": "attic", "on": True})),
         ("put 'mend the net' on my todo list",
          ("todo__add_task", {"title": "mend the net"})),
+        ("how is the air in the cellar?", ("air__measure", {"room": "cellar"})),
         ("list the files in maps", ("fs__list_directory", {"path": "maps"})),
     ],
 )  # fmt: skip
@@ -363,7 +365,15 @@ def test_several_wishes_are_several_calls_in_their_order_three_at_most() -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["hello there", "open the door", "who are you?", "thank you!", "", "\0000\0"],
+    [
+        "hello there",
+        "how was your day?",
+        "open the door",
+        "who are you?",
+        "thank you!",
+        "",
+        "\0000\0",
+    ],
 )
 def test_small_talk_calls_nothing(text: str) -> None:
     assert calls(text) == []

@@ -42,7 +42,8 @@ who: \bwho (?:are|is|might) (?:you|u|this|there)\b|\bwhat are you\W*$|\babout yo
   \b(?:me|us|more|little) about you\W*$
   = I am {name}. {trait} / {trait} They call me {name}.
   / One who listens, and answers if I can.
-how: \bhow (?:are|is|was) (?:you|it going|things|life|business|your|the) ?\b(?!\w+ \w+ )
+how: \bhow (?:are|is) (?:you|it going|things|life|business)\b
+  \bhow (?:is|was) your\b|\bhow (?:is|was) the (?:day|night|evening|morning)\W*$
   \bare you (?:ok|okay|well|alright|fine)\b|\bhow do you (?:feel|do)\b|^and you\W*$
   ^what(?: i)?s up\b|^sup\b
   = Well enough{you}, thank you. And you? / I cannot complain. {trait}

@@ -340,9 +340,9 @@ def _going_on(text: str, lines: Sequence[str], answer: str) -> str:
         return text
     last, said = lines[-1], ParsedUtterance(text)
     asked = answer.rpartition(CONFESSION)[2].strip()
-    if (one := _ANY.search(text)) and (listed := _LISTED.match(asked)):
+    if (which := _ANY.search(text)) and (listed := _LISTED.match(asked)):
         choices = re.split(", | or ", listed["choices"])
-        at = _PLACES.index((one[1] or "first").lower())
+        at = _PLACES.index((which[1] or "first").lower())
         return f"{last.rstrip('.!?')} {choices[min(at, len(choices)) - 1]}"
     if ASKS_FOR_MORE.match(asked):
         other = said.is_question or STATES.match(text)
