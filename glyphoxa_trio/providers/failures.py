@@ -211,7 +211,9 @@ def status_of(body: str) -> int | None:
     codes = (str(fields.get(key)) for key in _CODES)
     if code := next((x for x in codes if re.fullmatch(r"[45]\d\d", x)), ""):
         return int(code)
-    return STATUS.get(stream_error(error).kind, 400)
+    told = stream_error(error)
+    by_words = _kind_by_words(told.detail) or told.kind
+    return STATUS.get(told.kind) or STATUS.get(by_words, 400)
 
 
 def message_of(body: str) -> str:

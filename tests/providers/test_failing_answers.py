@@ -102,6 +102,7 @@ FORMS: dict[str, str] = {
     "detail": rows({"detail": BUSY}),
     "error as a text": rows({"error": BUSY}),
     "error without a code": rows({"error": {"message": BUSY}}),
+    "a type of its own": rows({"error": {"message": BUSY, "type": "engine_error"}}),
     "a message": rows({"message": BUSY}),
     "a message and a code": rows({"code": 50503, "msg": BUSY}),
     "a list": rows([{"error": {"message": BUSY, "status": "UNAVAILABLE"}}]),
@@ -138,7 +139,8 @@ async def test_what_has_begun_ends_with_the_servers_words(
     begun = rows(delta(content="Three "))
     error, sent = await answers((200, STREAM, begun + text))
     assert isinstance(error, LLMError)
-    assert error.kind is ErrorKind.OVERLOADED
+    own = "engine_error" in text
+    assert error.kind is (ErrorKind.INTERRUPTED if own else ErrorKind.OVERLOADED)
     assert BUSY in error.detail
     assert len(sent) == 1
 
