@@ -110,7 +110,7 @@ def read(data: Mapping[str, Any], drafts: Drafts) -> None:
     for field, value in told.items():
         if value and field not in _TAKEN:
             what = _CONFIGURED.get(field)
-            why = f"{what} are for the configuration" if what else "it has no place"
+            why = f"for the configuration: {what}" if what else "it has no place"
             drafts.skip(f"{where}, {field}", why)
     if (book := told.get("character_book")) is not None:
         _book(mapping_of(book), drafts, own, name, [name])
