@@ -116,6 +116,7 @@ def calls_in(text: str, tools: Mapping[str, Any], *, bare: bool = False) -> list
         return []
     reader = _CallReader(_GEMMA_TEXT.sub(_quoted, text), tools, frozenset(tools))
     reader.read()
+    reader.calls += [] if bare or reader.others else reader.alone
     if bare and (reader.others or not all(_fits(x, tools) for x in reader.calls)):
         return []
     return reader.calls
@@ -152,7 +153,7 @@ class _CallReader:
     _tool: str = ""  # that was named, and has no arguments yet
     _sure: bool = False
     _rows: dict[str, str] = attrs.field(factory=dict)
-    _alone: list[Call] = attrs.field(factory=list)  # names without arguments
+    alone: list[Call] = attrs.field(factory=list)  # names without arguments
 
     def read(self) -> None:
         while match := _TOKEN.search(self.text, self._at):
@@ -168,7 +169,6 @@ class _CallReader:
             elif match["tag"]:
                 self._tag(match)
         self._end()
-        self.calls += [] if self.others else self._alone
 
     def _named(self, written: str, *, sure: bool = False) -> bool:
         """Begin the call of the tool that was written, if it was shown. It is ``sure``
@@ -183,7 +183,7 @@ class _CallReader:
         """End the call that was begun."""
         if self._tool:
             call = self._tool, json.dumps(self._rows)
-            (self.calls if self._rows or self._sure else self._alone).append(call)
+            (self.calls if self._rows or self._sure else self.alone).append(call)
         self._tool, self._rows = "", {}
 
     def _word(self, word: str) -> None:

@@ -164,8 +164,8 @@ class _Withheld:
       text: True if it comes back as text unless it is a call.
       lone: True if it is a call only if its line ends after it.
       state: what is looked at: "start", what follows a mark or a bracket, where words
-        end the block; "brackets", inside of them; "line", what follows on the line;
-        "end", nothing but the pattern.
+        end the block; "open", whether a bracket follows a fence; "brackets", inside of
+        them; "line", what follows on the line; "end", nothing but the pattern.
       depth: how many brackets are open.
     """
 

@@ -89,6 +89,7 @@ WORDS = (
     *("würfeln", "骰子", "看。", "бросок", "…", "!", "?", ".", ":", "\n", "\n\n"),
     *("roll 6", "roll{6}", "look[3]", "roll(6)", "note(this)", '{"note": 3}', "roll()"),
     *("search(a == b)", "Look", "ROLL(x=1)", "roll.", "roll/look", "look-", "roll:2"),
+    *("<i>look</i>", "<b>roll it</b>", "<br>", "<roll> of drums"),
 )
 
 
@@ -295,7 +296,7 @@ def test_with_tools_only_a_first_word_is_held_back(text: str, cuts: list[int]) -
         said += templates.feed(piece)
         held = fed.removeprefix(said)
         assert len(held) < 32
-        assert not held or said.rstrip(" ")[-1:] in ("", *"\n.!?:…\u3002\uff01\uff1f")
+        assert not held or said.rstrip(" \t")[-1:] in ("", *"\n.!?:…\u3002\uff01\uff1f")
         assert templates.feed("The ") == held + "The "
         fed, said = f"{fed}The ", f"{said}{held}The "
 
