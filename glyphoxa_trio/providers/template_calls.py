@@ -248,7 +248,9 @@ class _CallReader:
             self.calls.append((self._tool, json.dumps(value)))
             self._tool, self._rows = "", {}
             return True
-        found = [*_of_data(value, self.names)]
+        found: list[Call] = []
+        with suppress(RecursionError):
+            found += _of_data(value, self.names)
         self.others = self.others or not found
         self.calls += found
         return True
@@ -277,16 +279,17 @@ class _CallReader:
         if name == "print":
             return
         begin, (self._at, _) = at, self._closing(at)
-        rows: dict[str, object] | None = None
+        read: str | None = None
         if self._named(name) and self._at - begin <= _PYTHON:
-            # Deeply nested text exhausts the parser.
+            # Deeply nested text exhausts the parser, and not all constants are JSON's.
             with suppress(
                 SyntaxError, ValueError, TypeError, RecursionError, MemoryError
             ):
                 rows = _keywords(f"f{self.text[begin : self._at]}")
-        if rows is not None:
-            self.calls.append((self._tool, json.dumps(rows)))
-        self.others = self.others or rows is None
+                read = None if rows is None else json.dumps(rows)
+        if read is not None:
+            self.calls.append((self._tool, read))
+        self.others = self.others or read is None
         self._tool = ""
 
 

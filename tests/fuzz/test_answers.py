@@ -170,5 +170,26 @@ def test_any_payload_is_an_event_or_an_error(kind: Any, lines: list[str]) -> Non
         wire.finish()
 
 
+@pytest.mark.parametrize(
+    "given_",
+    ["...", "{1, 2}", "b'x'", "1j", "f()", "{**x}", "*y", "1e999", "'\\ud800'"],
+)
+@pytest.mark.parametrize("depth", [0, 30, 900, 20_000])
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_is_no_value_of_json_ends_a_turn(
+    wire: Any, depth: int, given_: str
+) -> None:
+    nested = "[" * depth + given_ + "]" * depth
+    for text in (
+        f"weigh(what={nested})\n",
+        f"<tool_call>weigh(what={nested})</tool_call>",
+        f"<tool_call>weigh{{'what': {nested}}}</tool_call>",
+        f'<tool_call>{{"name": "weigh", "arguments": {nested}}}</tool_call>',
+        f"<tool_call>{nested}</tool_call>",
+    ):
+        told: Told = []
+        ended(wire([text], told), told)
+
+
 def test_forms_are_of_one_kind_each() -> None:
     assert len(FORMS) == len(MARKED) + len(BARE) + len(LINES)
