@@ -594,8 +594,9 @@ class Attempts:
         if seconds is None:
             kind = None
         elif kind is not None:
-            # If no arguments can be blamed, it is like no other call.
-            asked = next(_UNLIKE_ALL) if own_fault else attempt.signature
+            asked = None if own_fault else attempt.signature
+            if asked is None:  # no arguments can be blamed: it is like no other call
+                asked = next(_UNLIKE_ALL)
             self._observe(key, Sample(kind, seconds, now, arguments=asked))
         if kind is None and attempt.is_trial:
             self._trial_said_nothing(key)

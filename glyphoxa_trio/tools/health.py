@@ -55,9 +55,7 @@ def _says_no_to_everything(window: LatencyWindow, now: float) -> bool:
     broken one returns an error for every call. "Not found" is such an error too, but an
     ordinary one, and a model may ask the same question any number of times: of calls
     with the same arguments one counts, unless these arguments have worked before. A
-    call without arguments has only the state of things to blame ("no session"), which
-    may stay so for an evening: one of them counts, in any case. A fault of the tool's
-    own is recorded as different from all others.
+    call whose arguments cannot be the reason is recorded as different from all others.
     """
     samples = window.health_samples(now)
     worked = {x.arguments for x in window.samples(now) if x.kind is SampleKind.OK}
