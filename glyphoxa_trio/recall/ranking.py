@@ -9,6 +9,7 @@ of that. What was said ages to a half of its worth: half of that way in a month.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -30,7 +31,7 @@ def worth(fact: Fact, now: float) -> float:
     if known.basis is Basis.AUTHORED or not known.at:
         return certainty
     age = max(0.0, now - known.at)
-    return certainty * (0.5 + 0.5 * 0.5 ** (age / _MONTH))
+    return certainty * (0.5 + 0.5 * math.exp2(-age / _MONTH))
 
 
 def by_worth(facts: Iterable[Fact], now: float) -> list[Fact]:

@@ -183,7 +183,7 @@ def test_each_entry_is_known_or_reported(entries: list[Any]) -> None:
 async def test_what_an_entry_says_later_is_added_to_its_fact() -> None:
     memory, key = InMemory(), CampaignKey("sea")
 
-    async def imported(**more: Any) -> list[Fact]:
+    async def imported(**more: Any) -> tuple[Fact, ...]:
         drafts = Drafts()
         drafts.begin("sea.json")
         entry = {"key": ["crown"], "content": "It drowns its wearer.", **more}
