@@ -600,7 +600,11 @@ class Templates:
             self._before = ""
         elif not block.text:
             self._tell(block.mark, block.content.strip() if block.calls else "")
-        elif not (block.depth > 0 and block.names_a_tool()):
+        # A call that was cut is neither run nor said.
+        elif not (
+            (block.depth > 0 or (block.lone and not block.calls))
+            and block.names_a_tool()
+        ):
             ended = "```" if block.closed and block.end is _FENCE_ENDS else ""
             return self._spoken(f"{block.mark}{block.content}{ended}")
         return ""

@@ -272,6 +272,14 @@ def test_the_beginning_of_a_call_is_not_spoken(at: int, cuts: list[int]) -> None
     assert (said + templates.end(cut=True), templates.besides([])) == ("", [])
 
 
+@given(cuts=CUTS, at=st.integers(len("weigh(what='"), 40))
+def test_the_beginning_of_a_bare_call_is_not_spoken(at: int, cuts: list[int]) -> None:
+    templates = Templates(names=NAMES)
+    written = "weigh(what='a gold ring', times=2)"[:at]
+    said = "".join(map(templates.feed, pieces(written, cuts)))
+    assert (said + templates.end(cut=True), templates.besides([])) == ("", [])
+
+
 @given(text=st.text("ab <>[]{}|/`\"'\n:.,=()_tolcai\uff5c", max_size=80), cuts=CUTS)
 def test_any_split_says_and_calls_the_same(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == read(text, [])
