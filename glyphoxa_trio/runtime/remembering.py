@@ -308,6 +308,7 @@ async def open_remembering(
         elsewhere = ForgottenElsewhere(memory, warn)
         await elsewhere.begin()
         await kept.writer.end_idle_evenings(())
+        stack.push_async_callback(elsewhere.last)
         yield RuntimeMemory(
             keeper=kept, config=config, elsewhere=elsewhere, embedding=embedding
         )

@@ -386,6 +386,10 @@ class Runtime:
             ended = await self._cast.end_those_with(id_, tenant, campaign)
             if remembering is not None:
                 gone = await remembering.forget(tenant, id_, campaign)
+                # A session may have come back meanwhile, with what it was loaded with.
+                if await self._cast.end_those_with(id_, tenant, campaign):
+                    ended = True
+                    await remembering.forget(tenant, id_, campaign, again=True)
             if ended or gone != Forgotten():
                 break
         return gone

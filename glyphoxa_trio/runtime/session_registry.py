@@ -55,6 +55,7 @@ from .idle_sessions import (
     StoreFull,
 )
 from .kept_table import id_by_name
+from .left_sessions import LeftSessions
 from .models import Models
 from .overload import Overload
 from .remembering import RuntimeMemory
@@ -187,6 +188,7 @@ class SessionRegistry:
     states: SessionStates = attrs.field(init=False)
     resting: IdleSessions = attrs.field(init=False)
     words: list[WordsKeeper] = attrs.field(factory=list, init=False)
+    _left: LeftSessions = attrs.field(factory=LeftSessions, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
     _expected: bool = attrs.field(default=False, init=False)
 
@@ -224,6 +226,10 @@ class SessionRegistry:
         rests = self.resting.rest(state)
         if rests:
             self.left(state.key)
+            if self.remembering is not None:
+                kept = self.remembering.keeper.table(state.key).resting
+                assert kept is not None
+                self._leaves(kept)
         return rests
 
     def npc(self, name: str, state: SessionState) -> Npc:
@@ -343,11 +349,16 @@ class SessionRegistry:
         """End the sessions of a tenant, or of one campaign of it, that have words of
         this player, and have other keepers of words forget the player.
 
-        Sessions that memory has set aside are left to memory.
+        Sessions that memory has set aside are left to memory, but for those that were
+        set aside of late: they may have been written after it has forgotten the player.
 
         Returns:
           True if a session ended.
         """
+        for state in self.states.set_aside:
+            if (waking := state.waking) is not None and waking.locked():
+                async with waking:  # with what was loaded before
+                    pass
         several = self.states.open
         if not self.resting.durable:
             several += self.states.set_aside
@@ -370,6 +381,10 @@ class SessionRegistry:
                 assert self.remembering is not None
                 self.remembering.keeper.wakes(kept.key)  # with nothing kept of it
                 ended = True
+        for key in self._left.take(player, tenant, campaign):
+            with suppress(GlyphoxaError):
+                await self.end(self.states.sit(key, {}))
+            ended = True
         for words in self.words:
             words.forget(player, tenant, campaign)
         return ended
@@ -382,12 +397,12 @@ class SessionRegistry:
 
     def players(self, tenant: str) -> set[str]:
         """Return the ids of the players of a tenant whose words open sessions have, or
-        other keepers of words."""
+        those that were given back of late, or other keepers of words."""
         several = [x for x in self.states.open if x.key.tenant == tenant]
         taken = [self.resting.taken(x) for x in several]
         taken += [x for x in self._unkept() if x.tenant == tenant]
         kept = (x.players(tenant) for x in self.words)
-        return set().union(*map(self._speakers, taken), *kept)
+        return self._left.players(tenant).union(*map(self._speakers, taken), *kept)
 
     def _unkept(self) -> list[SessionSnapshot]:
         return [] if self.remembering is None else self.remembering.keeper.unkept()
@@ -410,12 +425,12 @@ class SessionRegistry:
 
     def _speakers(self, kept: SessionSnapshot) -> set[str]:
         """Return the ids of the players whose words a session has."""
-        names: set[str] = set()
-        for npc in kept.npcs.values():
-            names |= {line.speaker for line in npc.overheard}
-            for exchange in npc.history:
-                names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}
-        return {self.player_of(kept.key, name) for name in names}
+        return {self.player_of(kept.key, name) for name in kept.speakers}
+
+    def _leaves(self, kept: SessionSnapshot) -> None:
+        """Note whose words a session has that is written and open here no more."""
+        players = self._speakers(kept)
+        self._left.add(kept.key, self.campaign_of(kept.key), players)
 
     async def tend(self) -> None:
         """Set aside sessions that are idle for long, until cancelled."""
@@ -424,6 +439,7 @@ class SessionRegistry:
             await trio.sleep(min(_TENDED, idle / 4))
             with suppress(StoreFull):  # they stay open
                 self.states.rest_unused(trio.current_time() - idle)
+            self._left.forget_old()
             if self.remembering is not None:
                 self.remembering.keeper.forget_unused(
                     lambda key: self.states.get(key) is not None
@@ -465,6 +481,8 @@ class SessionRegistry:
                 keeper.drop(state.key)
             await self._close(state)
             kept = self.resting.taken(state) if was_open else None
+            if kept is not None and write:
+                self._leaves(kept)
             self.services.costs.forget(state.key)
             written = None
             if keeper is not None and write:
@@ -491,6 +509,7 @@ class SessionRegistry:
         if state.resting:  # its key is free once the store has dropped its snapshot
             state.end()
             await self.resting.forget(state)
+        self._left.drop(state.key)
         # A new session under the same key must not inherit its costs.
         self.services.costs.forget(state.key)
         with nullcontext() if keeper is None else keeper.ending(state.key):

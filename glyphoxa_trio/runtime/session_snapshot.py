@@ -67,6 +67,16 @@ class SessionSnapshot:
     def key(self) -> SessionKey:
         return SessionKey(self.id, self.tenant)
 
+    @property
+    def speakers(self) -> set[str]:
+        """The names of those whose words it has."""
+        names: set[str] = set()
+        for npc in self.npcs.values():
+            names |= {line.speaker for line in npc.overheard}
+            for exchange in npc.history:
+                names |= {exchange.speaker, *(x.speaker for x in exchange.overheard)}
+        return names
+
     def to_data(self) -> dict[str, Any]:
         """Return plain data for JSON; `from_data` reads it."""
         data: dict[str, Any] = json.loads(_text(self))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import load_text
@@ -195,9 +195,9 @@ async def test_the_command_reaches_a_running_program(
         with trio.fail_after(LIMIT):
             done = await trio.run_process(command, capture_stdout=True)
             assert b"the session table is open in process" in done.stdout
-            while b"crown" in contents(tmp_path):  # noqa: ASYNC110 - on the disk
+            # The command has removed what was there, and the program does its own.
+            while not session.ended or b"crown" in contents(tmp_path):  # noqa: ASYNC110
                 await trio.sleep(0.05)
-            assert session.ended
         assert await lines(runtime.memory) == []
     assert b"crown" not in contents(tmp_path)
 
@@ -266,3 +266,60 @@ async def test_a_player_is_forgotten_by_name_in_one_campaign_or_in_all(
         await say(runtime.session("north", campaign="north"), "the crown", "alex")
         await runtime.forget("Alex")
         assert (await told("north"), await told("south")) == (False, False)
+
+
+async def test_what_is_written_when_a_program_ends_has_nothing_of_a_forgotten_player(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm, config = InMemory(), ScriptedLLM(quoting), silent(with_room(1000))
+    async with open_runtime(config, llm=llm, memory=memory.beside()) as runtime:
+        one = table(runtime, "one")
+        await say(one, "I buried the crown", "Ann the Red")
+        await runtime.kept()
+        await memory.forget("", "id:7")
+        await say(one, "the crown is of silver", "Ann the Red")
+        await say(one, "an ale", "Eve")
+    assert not any("crown" in x for x in await lines(memory))
+    assert any("ale" in x for x in await lines(memory))
+    async with open_runtime(config, llm=llm, memory=memory.beside()) as runtime:
+        await say(table(runtime, "one"), "so?", "Eve")
+        assert "crown" not in str([x.content for x in llm.requests[-1].messages])
+
+
+async def test_a_player_is_forgotten_in_sessions_that_were_just_set_aside(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm, config = InMemory(), ScriptedLLM(quoting), silent(with_room(1))
+    async with open_runtime(config, llm=llm, memory=memory.beside()) as runtime:
+        one, two = table(runtime, "one"), table(runtime, "two")
+        await say(one, "I buried the crown", "Ann the Red")
+        await runtime.kept()
+        await memory.forget("", "id:7")
+        await say(one, "the crown is of silver", "Ann the Red")
+        await say(two, "an ale", "Eve")  # sets the other one aside
+        await trio.sleep(A_LOOK)
+        assert not any("crown" in x for x in await lines(memory))
+        assert any("ale" in x for x in await lines(memory))
+        await say(table(runtime, "one"), "so?", "Eve")
+        assert "crown" not in str([x.content for x in llm.requests[-1].messages])
+
+
+async def test_a_session_that_comes_back_meanwhile_forgets_the_player(
+    autojump_clock: MockClock,
+) -> None:
+    memory, llm, config = InMemory(), ScriptedLLM(quoting), silent(with_room(1))
+    async with open_runtime(config, llm=llm, memory=memory) as runtime:
+        one, two = table(runtime, "one"), table(runtime, "two")
+        await say(one, "I buried the crown", "Ann the Red")
+        await say(two, "an ale", "Eve")
+        await trio.sleep(100)
+        three = table(runtime, "three")
+        await say(three, "a plum", "Eve")
+        await runtime.kept()
+        await say(three, "a fig", "Eve")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runtime.forget, "id:7")
+            await wait_all_tasks_blocked()  # it waits for the fig to be written
+            await say(one, "so?", "Eve")
+        await say(table(runtime, "one"), "and now?", "Eve")
+        assert "crown" not in str([x.content for x in llm.requests[-1].messages])
