@@ -71,11 +71,21 @@ class BreakableConnection:
         self.database.breaks("close")
 
 
+async def at_once(work: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
+    await trio.lowlevel.checkpoint()
+    return work(*arguments)
+
+
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("at", ["fileno", "look", "connect", "close", "unlock"])
 async def test_a_database_that_breaks_in_any_way_ends_no_program(
-    autojump_clock: MockClock, error: type[Exception], at: str
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[Exception],
+    at: str,
 ) -> None:
+    # A virtual clock does not wait for threads.
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
     database = Breakable(error, at)
     async with living(cast(Any, database)) as holder:
         first = holder.connection
