@@ -25,7 +25,7 @@ from .memory_store import campaigns_of, unknown, with_memory
 _WORDS: Final = {
     True: "summarised",
     False: "not summarised, since no answer of the model could be read",
-    None: "left to another program, which is at it",
+    None: "left to another program, which is at it or has done it",
 }
 
 
@@ -44,7 +44,7 @@ def summarise(
         await memory.transcripts.end_idle(before=time.time() - IDLE)
         campaigns = await campaigns_of(memory, campaign, tenant)
         chosen = await _chosen(memory, campaigns, evenings, again=again)
-        done: dict[str, bool | None] = {}
+        done: list[tuple[str, bool | None]] = []
         used: list[Usage] = []
         if chosen:
             async with _model_of(config) as model:
@@ -52,23 +52,26 @@ def summarise(
                     memory, model, config.memory, time.time, charge=used.append,
                     warn=warn, stock=lambda: config.fallbacks,
                 )  # fmt: skip
+                # Another program may have summarised one of those that wait by then.
+                before = None if again else math.inf
                 for key, evening in chosen:
-                    done[evening] = await afterwards.summarise(key, evening)
+                    read = await afterwards.summarise(key, evening, before=before)
+                    done.append((evening, read))
                     if not as_json:
-                        say(wide_console(), f"{evening}: {_WORDS[done[evening]]}")
+                        say(wide_console(), f"{evening}: {_WORDS[read]}")
         if as_json:
             say_json(
                 {
-                    "summarised": [x for x, read in done.items() if read],
-                    "unread": [x for x, read in done.items() if read is False],
-                    "busy": [x for x, read in done.items() if read is None],
+                    "summarised": [x for x, read in done if read],
+                    "unread": [x for x, read in done if read is False],
+                    "busy": [x for x, read in done if read is None],
                     "input_tokens": sum(x.input_tokens or 0 for x in used),
                     "output_tokens": sum(x.output_tokens or 0 for x in used),
                 }
             )
         elif not done:
             say(wide_console(), "no evening waits for its summary")
-        return 0 if all(done.values()) else 1
+        return 0 if all(read for _, read in done) else 1
 
     return with_memory(where, main)
 
@@ -85,6 +88,7 @@ async def _chosen(
     if not named and not again:
         return [one for one in waiting if one[0] in campaigns]
     known: dict[str, tuple[CampaignKey, Evening]] = {}
+    every: list[tuple[CampaignKey, str]] = []
     for key in campaigns:
         for one in await memory.transcripts.evenings(key, GAME_MASTER, limit=ALL):
             if one.id in named and one.id in known:
@@ -92,15 +96,16 @@ async def _chosen(
                     f"several campaigns have a {one.id}, give --campaign"
                 )
             known[one.id] = key, one
+            every += [(key, one.id)] if one.ended is not None else []
+    if not named:
+        return every[::-1]
     chosen: list[tuple[CampaignKey, str]] = []
-    for name in named or list(known)[::-1]:
+    for name in named:
         if name not in known:
             raise unknown("evening", name, known)
         key, one = known[name]
         if one.ended is None:
-            if named:
-                raise GlyphoxaError(f"{name} still goes on: sessions end ends it")
-            continue
+            raise GlyphoxaError(f"{name} still goes on: sessions end ends it")
         if not again and (key, name) not in waiting:
             raise GlyphoxaError(f"{name} has a summary: --again writes it anew")
         chosen.append((key, name))

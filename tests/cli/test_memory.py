@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.cli import memory_summarise
+from glyphoxa_trio.config import Config
 from glyphoxa_trio.memory.entries import Entry, EntryKind, Line
 from glyphoxa_trio.memory.importing.archiving import all_facts
 from glyphoxa_trio.memory.knowledge import (
@@ -24,8 +27,10 @@ from glyphoxa_trio.memory.knowledge import (
 )
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.visibility import EVERYONE, CampaignKey, Reach
+from glyphoxa_trio.providers.llm import LLM, Finished, LLMEvent, LLMRequest
 from glyphoxa_trio.testing.model_server import SayText, open_model_server
 
+from ..npc.support import ScriptedLLM
 from .support import beside, run, terminal, written
 
 KEY = CampaignKey("nights")
@@ -575,6 +580,64 @@ def test_evenings_are_summarised_at_once_and_anew(filled: Path) -> None:
         refused = run("memory", "summarise", path, evening)
         assert "--again writes it anew" in refused.stderr
         assert len(server.requests) == 8
+
+
+def test_an_evening_that_another_program_summarises_meanwhile_is_not_paid_for_twice(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(filled.parent / "kept.db")
+
+    async def two_more() -> None:
+        async with open_memory(place) as memory:
+            for tenant in ("guild", "order"):
+                key = CampaignKey("nights", tenant)
+                claim = await memory.journal.claim(tenant, "hall", key)
+                evening = await memory.transcripts.begin_evening(claim, 200_000)
+                line = Line(text="A toast!", speaker="Ann", player="p1",
+                            reach=EVERYONE, evening=evening.id)  # fmt: skip
+                entry = Entry(kind=EntryKind.LINE, at=200_001.0, line=line)
+                await memory.journal.append(claim, [entry])
+                await memory.journal.release(claim)
+
+    class Slow(ScriptedLLM):
+        @asynccontextmanager
+        async def stream(
+            self, request: LLMRequest
+        ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
+            if not self.requests:
+                async with open_memory(place) as memory:  # of the other program
+                    for tenant in ("guild", "order"):
+                        key = CampaignKey("nights", tenant)
+                        await memory.transcripts.set_summary(
+                            key, "hall-1970-01-03", "They drank.", EVERYONE
+                        )
+            async with super().stream(request) as events:
+                yield events
+
+    told = json.dumps({"summary": "A dragon.", "facts": []})
+    llm = Slow(lambda _: [told, Finished()])
+
+    @asynccontextmanager
+    async def the_model(_: Config) -> AsyncIterator[LLM]:
+        yield llm
+
+    trio.run(two_more)
+    monkeypatch.setattr(memory_summarise, "_model_of", the_model)
+
+    def summarise(*, again: bool) -> dict[str, Any]:
+        memory_summarise.summarise(
+            place, (), again=again, campaign=None, tenant=None, as_json=True
+        )
+        done: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return done
+
+    done = summarise(again=False)
+    assert done["summarised"] == ["table-1970-01-02"]
+    assert len(llm.requests) == 2  # one for each audience of the first
+    # Tenants may have evenings of the same name.
+    both = ["hall-1970-01-03", "hall-1970-01-03"]
+    assert sorted(summarise(again=True)["summarised"])[:2] == both
+    assert len(llm.requests) == 2 + 4
 
 
 def test_only_evenings_that_are_there_and_a_model_that_can_write(filled: Path) -> None:
