@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count, groupby
@@ -312,7 +313,8 @@ class JournalWriter:
         claim = table.claim
         if claim is None:
             for job in jobs:
-                job.entries()  # what they would correct later counts as written
+                with suppress(Exception):  # as below, and nothing is lost by it
+                    job.entries()  # what they would correct later counts as written
             return [f"the session {table.key} is not kept" for _ in jobs]
         try:
             await self._append(table, claim, jobs)

@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from glyphoxa_trio.actors import tell
 from glyphoxa_trio.memory.entries import Claim
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc.identity import SessionKey
@@ -86,7 +87,7 @@ class KeptTable:
         """Keep it no longer, since another process has claimed it."""
         if self.claim is not None:
             self.claimed(None)
-            self.lost()
+            tell(self.lost)
 
     def was_loaded(self, cut_short: tuple[str, ...] = ()) -> None:
         """Record that this run knows what was kept of the session before."""

@@ -441,3 +441,24 @@ async def at_random(steps: list[tuple[int, str]]) -> None:
 @given(STEPS)
 def test_whoever_has_it_knows_all_that_was_kept(steps: list[tuple[int, str]]) -> None:
     trio.run(at_random, steps, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_callback_that_fails_loses_nothing_but_itself(
+    autojump_clock: MockClock,
+) -> None:
+    store, llm = InMemory(), ScriptedLLM(play)
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    async with run(store, llm) as first, run(store, llm) as second:
+        session = first.session("table")
+        await session.claim(on_lost=fails)
+        await say(session, "hello")
+        await second.session("table").claim(steal_from=1)
+        await say(session, "nothing")
+        await first.kept()
+        await say(first.session("another"), "hello")
+        await first.kept()
+    lines = await store.transcripts.recent(CampaignKey("another"), GAME_MASTER)
+    assert lines

@@ -287,3 +287,21 @@ def test_whatever_fails_each_job_is_written_once_and_in_order(
     steps: list[tuple[str, float]], faults: list[str]
 ) -> None:
     trio.run(at_random, steps, faults, clock=MockClock(autojump_threshold=0))
+
+
+async def test_what_cannot_be_made_of_a_session_that_is_not_kept_ends_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    writer = JournalWriter(InMemory(), lambda _: None)
+    ends: list[str | None] = []
+
+    def fails() -> Sequence[Entry]:
+        raise ValueError("no")
+
+    key = SessionKey("lost")
+    writer.put(JournalJob(KeptTable(key, CampaignKey("lost")), fails, ends.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await writer.flush()
+        nursery.cancel_scope.cancel()
+    assert ends == ["the session lost is not kept"]
