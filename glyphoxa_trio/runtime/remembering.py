@@ -48,6 +48,7 @@ _ALL: Final = 1_000_000  # facts: more than a campaign has
 _DAY: Final = 86_400.0
 _MOST_NAMED: Final = 4  # campaigns whose names are loaded before the first turn
 _NAMES: Final = 1.0  # seconds for the names of a campaign, before the first turn
+_WRITING: Final = 10.0  # seconds for what waits, before a player is forgotten
 _IDLE: Final = 0.5  # seconds between two looks whether a turn runs
 
 
@@ -133,8 +134,19 @@ class RuntimeMemory:
         *,
         again: bool = False,
     ) -> Forgotten:
-        """Forget a player whose sessions have ended, as `Memory.forget` does."""
-        await self.keeper.flush()
+        """Forget a player whose sessions have ended, as `Memory.forget` does.
+
+        Raises:
+          MemoryUnavailable: the store is away, or what has words of the player cannot
+            be written within 10 seconds: nothing is forgotten yet.
+        """
+        with trio.move_on_after(_WRITING) as writing:
+            await self.keeper.flush()
+        if writing.cancelled_caught:
+            raise MemoryUnavailable(
+                f"nobody is forgotten yet: what was said was not written within"
+                f" {_WRITING:g} s; try again later"
+            )
         gone = await self.memory.forget(tenant, player, campaign=campaign, again=again)
         self.names.changed_of(tenant)
         self.context.drop_prefetched(tenant)

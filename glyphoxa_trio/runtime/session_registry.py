@@ -27,6 +27,7 @@ from glyphoxa_trio.actors import (
 )
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.visibility import CampaignKey
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
@@ -70,6 +71,7 @@ from .session_state import (
 from .voices import Voices
 
 _TENDED: Final = 30.0  # seconds between two looks at what is idle
+_CLAIMING: Final = 10.0  # seconds for the store
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A bug of ours must neither end the runtime nor restart without a pause.
 _AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
@@ -459,7 +461,13 @@ class SessionRegistry:
         table = keeper.table(state.key)
         if table.claim is None and not state.resting:
             raise NotClaimed(f"{state.key} began here without a claim: end it first")
-        claim = await keeper.claim(state.key, steal_from=steal_from)
+        with trio.move_on_after(_CLAIMING) as claiming:
+            claim = await keeper.claim(state.key, steal_from=steal_from)
+        if claiming.cancelled_caught:
+            raise MemoryUnavailable(
+                f"memory did not answer for the session {state.key} within"
+                f" {_CLAIMING:g} s, or an earlier one of this name has not ended"
+            )
         table.is_strict(on_lost)
         await self.resting.wake(state)
         kept = self.resting.taken(state).npcs.values()

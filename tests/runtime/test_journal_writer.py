@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from glyphoxa_trio import open_runtime
 from glyphoxa_trio.memory.entries import Claim, Entry, EntryKind
 from glyphoxa_trio.memory.errors import MemoryUnavailable
 from glyphoxa_trio.memory.in_memory import InMemory
@@ -27,10 +28,10 @@ from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.outcome import Status
 
 from ..npc.support import ScriptedLLM
-from .test_claims import outcomes
+from .test_claims import outcomes, say
 from .test_one_owner import journal
-from .test_snapshots import play
-from .test_turn_keeper import run
+from .test_snapshots import play, with_room
+from .test_turn_keeper import run, silent
 
 
 @attrs.define(eq=False)
@@ -45,7 +46,8 @@ class Faulty:
     most: int = 0  # appends that ran at once
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.memory if name != "release" else self.memory.journal, name)
+        of_journal = name in ("claim", "load", "release")
+        return getattr(self.memory.journal if of_journal else self.memory, name)
 
     @property
     def journal(self) -> Any:
@@ -305,3 +307,33 @@ async def test_what_cannot_be_made_of_a_session_that_is_not_kept_ends_nothing(
         await writer.flush()
         nursery.cancel_scope.cancel()
     assert ends == ["the session lost is not kept"]
+
+
+async def test_nothing_waits_for_a_store_for_longer_than_ten_seconds(
+    autojump_clock: MockClock,
+) -> None:
+    away = False
+
+    def before(_: str) -> None:
+        if away:
+            raise MemoryUnavailable("the disk is gone")
+
+    store = cast("Any", Faulty(before=before))
+    config = silent(with_room(1000))
+    async with open_runtime(config, llm=ScriptedLLM(play), memory=store) as runtime:
+        session = runtime.session("table")
+        await say(session, "hello")
+        await runtime.kept()
+        away = True
+        await say(session, "hello again")
+        with trio.fail_after(15):
+            with pytest.raises(MemoryUnavailable, match="nobody is forgotten"):
+                await runtime.forget("player")
+        again = runtime.session("table")
+        with trio.fail_after(15):
+            with pytest.raises(MemoryUnavailable, match="has not ended"):
+                await again.claim()
+        away = False
+        await runtime.kept()
+        await again.claim()
+        assert (await runtime.forget("player")).lines
