@@ -3,7 +3,8 @@
 A player may have talked the model into a lie:
 
 * A fact reaches the NPCs that heard all of its lines. Without lines that exist it
-  waits for the game master.
+  waits for the game master. If it has words of other lines, which some of these NPCs
+  did not hear, such as a whisper, it stays with the audience.
 * What only players said is a claim of theirs, whatever the model calls it.
 * What an NPC said has to have the words of the fact in it. If it has too few, the fact
   is a claim of the player who said the rest, or it waits for the game master.
@@ -13,14 +14,14 @@ A player may have talked the model into a lie:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 from glyphoxa_trio.memory.claims import standing_of
 from glyphoxa_trio.memory.contract import FoundLine
 from glyphoxa_trio.memory.knowledge import Basis, Fact, Provenance, Standing
-from glyphoxa_trio.memory.visibility import common
+from glyphoxa_trio.memory.visibility import Reach, common
 from glyphoxa_trio.memory.words import COMMON, words_of
 
 from .extraction import Audience, ExtractedFact
@@ -71,7 +72,7 @@ def checked(
     return Fact(
         text=said.text,
         standing=standing,
-        reach=common(x.line.reach for x in quoted) if quoted else audience.reach,
+        reach=_reach(said.text, quoted, (heard or lines).values(), audience),
         provenance=Provenance(
             basis=basis,
             at=max((x.at for x in sources), default=0.0),
@@ -82,6 +83,25 @@ def checked(
         ),
         lines=tuple((x.session, x.n) for x in sources),
     )
+
+
+def _reach(
+    text: str,
+    quoted: Sequence[FoundLine],
+    heard: Iterable[FoundLine],
+    audience: Audience,
+) -> Reach:
+    if not quoted:
+        return audience.reach
+    reach = common(x.line.reach for x in quoted)
+    more = _telling(text) - _words(quoted)
+    if not more or reach == audience.reach:
+        return reach
+    by_all, by_few = list[FoundLine](), list[FoundLine]()
+    for x in heard:
+        (by_all if common((reach, x.line.reach)) == reach else by_few).append(x)
+    told = more & _words(by_few) - _words(by_all)
+    return audience.reach if told else reach
 
 
 def _first_claimed(

@@ -899,3 +899,25 @@ def test_no_answer_makes_a_player_right_or_shows_a_secret(answers: list[str]) ->
         assert (heir.id, heir.summary) == ("heir", "The maid.")
 
     trio.run(check)
+
+
+async def test_a_whisper_stays_with_who_heard_it_if_a_fact_names_other_lines(
+    autojump_clock: MockClock,
+) -> None:
+    night = Night()
+    await night.told.evening(
+        said("Aria", "Good evening, friends of the mill.", player="p1"),
+        said("Aria", "I drowned the miller.", BARTOK, player="p1"),
+        said("Bartok", "The mill is for sale.", Reach.of("Bartok", "Ysolde")),
+        said("Ysolde", "The roof leaks.", Reach.of("Bartok", "Ysolde")),
+    )
+    facts = [
+        fact("Aria drowned the miller.", 1, basis="claimed"),
+        fact("The mill is for sale since Aria drowned the miller.", 3),
+        fact("The mill is for sale, and the roof leaks.", 3),
+    ]
+    await night.after(lambda _: [answer("They met.", *facts), Finished()])
+    known = await night.facts("Ysolde")
+    assert not [text for text in known if "drowned" in text]
+    assert "The mill is for sale, and the roof leaks." in known
+    assert len([text for text in await night.facts("Bartok") if "drowned" in text]) == 2
