@@ -72,7 +72,12 @@ def checked(
     return Fact(
         text=said.text,
         standing=standing,
-        reach=_reach(said.text, quoted, (heard or lines).values(), audience),
+        reach=_reach(
+            " ".join((said.text, *(name for name, _ in said.about))),
+            quoted,
+            (heard or lines).values(),
+            audience,
+        ),
         provenance=Provenance(
             basis=basis,
             at=max((x.at for x in sources), default=0.0),

@@ -907,7 +907,7 @@ async def test_a_whisper_stays_with_who_heard_it_if_a_fact_names_other_lines(
     night = Night()
     await night.told.evening(
         said("Aria", "Good evening, friends of the mill.", player="p1"),
-        said("Aria", "I drowned the miller.", BARTOK, player="p1"),
+        said("Aria", "I drowned the miller. Zarka paid.", BARTOK, player="p1"),
         said("Bartok", "The mill is for sale.", Reach.of("Bartok", "Ysolde")),
         said("Ysolde", "The roof leaks.", Reach.of("Bartok", "Ysolde")),
     )
@@ -915,9 +915,16 @@ async def test_a_whisper_stays_with_who_heard_it_if_a_fact_names_other_lines(
         fact("Aria drowned the miller.", 1, basis="claimed"),
         fact("The mill is for sale since Aria drowned the miller.", 3),
         fact("The mill is for sale, and the roof leaks.", 3),
+        fact("It is for sale.", 3, about=[{"name": "Zarka", "kind": "npc"}]),
     ]
     await night.after(lambda _: [answer("They met.", *facts), Finished()])
     known = await night.facts("Ysolde")
     assert not [text for text in known if "drowned" in text]
     assert "The mill is for sale, and the roof leaks." in known
+    graph = night.told.memory.graph
+    seen = [
+        [x.id for x in await graph.entities(HERE, Viewer(n))]
+        for n in ("Bartok", "Ysolde")
+    ]
+    assert ["zarka" in x for x in seen] == [True, False]
     assert len([text for text in await night.facts("Bartok") if "drowned" in text]) == 2
