@@ -248,6 +248,7 @@ class IdleSessions:
                     await self.forget(state)
 
     async def _take(self, state: SessionState, durable: DurableSessions) -> None:
+        self._states.make_room()  # else it would be claimed, and stay set aside
         with trio.move_on_after(_PATIENCE) as patience:
             kept = await durable.take(state.key)
         if patience.cancelled_caught and durable.waits_for_namesake(state.key):

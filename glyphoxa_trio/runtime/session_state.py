@@ -281,7 +281,7 @@ class SessionStates:
             state = self._resting[key] = SessionState(key, dict(variables))
             state.sleep()
         elif state is None:
-            self._make_room()
+            self.make_room()
             state = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= state.variables.items():
             raise ValueError(
@@ -294,7 +294,7 @@ class SessionStates:
 
     def wake(self, state: SessionState) -> None:
         """Move a session from those set aside to the open ones. Raises as `sit`."""
-        self._make_room()
+        self.make_room()
         state.use()
         self._let_go(state.key)
         self._open[state.key] = state
@@ -307,7 +307,7 @@ class SessionStates:
         several = self._kept if self._durable else self._resting
         several[key] = self._open.pop(key)
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Set aside the session that was idle longest, if one more is too many."""
         too_many = len(self._open) - self._most() + 1
         if too_many <= 0:

@@ -26,7 +26,7 @@ from glyphoxa_trio.memory.visibility import GAME_MASTER, CampaignKey
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.runtime import Session
 from glyphoxa_trio.runtime.kept_table import KeptTable
-from glyphoxa_trio.runtime.session_state import SessionState
+from glyphoxa_trio.runtime.session_state import SessionState, TooManySessions
 from glyphoxa_trio.runtime.turn_keeper import TurnKeeper
 
 from ..memory.conftest import OpenStore
@@ -377,3 +377,18 @@ def test_there_is_one_owner_and_each_knows_what_was_kept_when_it_came(
     steps: list[tuple[int, str]],
 ) -> None:
     trio.run(at_random, steps, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_session_that_finds_no_room_is_left_to_other_processes(
+    autojump_clock: MockClock,
+) -> None:
+    store, llm = InMemory(), ScriptedLLM(play)
+    async with run(store, llm, most=1) as first, run(store, llm) as second:
+        await hear(first.session("table"), "hello")
+        await hear(first.session("another"), "hello")
+        await first.kept()
+        async with first.session("another").npc("Bo").say("hello again"):
+            with pytest.raises(TooManySessions):
+                await hear(first.session("table"), "hello?")
+            hold = await second.session("table").claim()
+        assert hold.epoch == 2
