@@ -517,20 +517,24 @@ class TurnKeeper:
     def overheard(self, npc: NpcId, line: Overheard) -> None:
         """Keep words that NPCs overheard (`TurnLog`): one line for all of them."""
         key = npc.session, line
-        if key in self._aside:
-            self._aside[key].add(npc.npc)
+        heard = self._aside.get(key)
+        if heard is not None and npc.npc not in heard:
+            heard.add(npc.npc)
             return
         table = self._tables.get(npc.session)
         if table is None:
             return
-        self._aside[key], at = {npc.npc}, self._now()
+        # One that has heard it already hears it again: that is another line.
+        self._aside[key] = heard_by = {npc.npc}
+        at = self._now()
+
+        def done(_: str | None = None) -> None:
+            if self._aside.get(key) is heard_by:
+                del self._aside[key]
 
         def entries() -> Sequence[Entry]:
-            heard_by = self._aside.pop(key, {npc.npc})
+            done()
             return [overheard_line(table, line, heard_by, at)]
-
-        def done(_: str | None) -> None:
-            self._aside.pop(key, None)  # if there was no room for it
 
         self.writer.put(JournalJob(table, entries, done))
 

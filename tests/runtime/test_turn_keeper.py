@@ -707,3 +707,19 @@ async def test_a_session_that_could_not_be_loaded_is_loaded_at_its_next_use(
         assert EntryKind.SNAPSHOT in kept  # the entries of a run begin with one
     lines = await memory.transcripts.recent(CampaignKey("one"), GAME_MASTER)
     assert "hello" in [x.line.text for x in lines]
+
+
+async def test_what_is_overheard_twice_is_two_lines_for_each_who_heard_it(
+    autojump_clock: MockClock,
+) -> None:
+    store = InMemory()
+    async with run(store, ScriptedLLM(play)) as runtime:
+        session = runtime.session("table")
+        npcs = session.npc("Bo"), session.npc("Ann")
+        for _ in range(2):
+            for npc in npcs:
+                await npc.overhear("Eve", "Yes.")
+        await runtime.kept()
+        found = await store.transcripts.recent(CampaignKey("table"), GAME_MASTER)
+    heard = [(x.line.text, x.line.reach.npcs) for x in found]
+    assert heard == [("Yes.", {"Bo", "Ann"})] * 2
