@@ -722,4 +722,4 @@ async def test_what_is_overheard_twice_is_two_lines_for_each_who_heard_it(
         await runtime.kept()
         found = await store.transcripts.recent(CampaignKey("table"), GAME_MASTER)
     heard = [(x.line.text, x.line.reach.npcs) for x in found]
-    assert heard == [("Yes.", {"Bo", "Ann"})] * 2
+    assert heard == [("Yes.", frozenset({"Bo", "Ann"}))] * 2
