@@ -445,7 +445,8 @@ class Templates:
 
     def _spoken(self, text: str) -> str:
         window = self._before + text
-        self._before = window[-3:] if window.strip(" \t") else ""
+        begun = self._before or window.strip(" \t")
+        self._before = window[-3:] if begun else ""
         return "" if self._muted else text
 
     def _is_plain(self, text: str, at: int) -> bool:

@@ -285,6 +285,15 @@ def test_any_split_says_and_calls_the_same(text: str, cuts: list[int]) -> None:
     assert read(text, cuts) == read(text, [])
 
 
+@given(blanks=st.text(" \t", min_size=1, max_size=9), cuts=CUTS)
+def test_a_line_of_code_that_is_set_in_is_said_in_any_split(
+    blanks: str, cuts: list[int]
+) -> None:
+    text = f"It is written so:\n\n{blanks}weigh(what='gold', times=2)\n\nYou see?"
+    for each in (cuts, [*range(len(text))]):
+        assert read(text, each) == (text, [])
+
+
 PLAIN = st.text(st.characters(exclude_characters="<[{`"), max_size=80)
 
 
