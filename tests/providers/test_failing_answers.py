@@ -132,6 +132,23 @@ async def test_a_busy_server_is_asked_again_however_it_says_so(
     assert sent[0] == sent[1]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"choices": [], "description": "prices of this answer", "cost": 0.1},
+        {"message": "the stream is over"},
+        {"usage": {"prompt_tokens": 3}, "reason": "done", "title": "A talk"},
+    ],
+)
+async def test_what_a_server_tells_after_an_answer_is_no_error(
+    more: dict[str, Any], autojump_clock: MockClock
+) -> None:
+    text = rows(delta(content="Three pounds."), delta("stop"), more, "[DONE]")
+    events, sent = await answers((200, STREAM, text))
+    assert said(events) == "Three pounds."
+    assert len(sent) == 1
+
+
 @pytest.mark.parametrize("text", LATER)
 async def test_what_has_begun_ends_with_the_servers_words(
     text: str, autojump_clock: MockClock

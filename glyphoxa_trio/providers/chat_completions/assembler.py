@@ -224,7 +224,9 @@ class Assembler(answer.ResponseAssembler):
         """Return the events of one chunk."""
         choices = rows(payload.get("choices"))
         failed = payload.get("error") or payload.get("object") == "error"
-        if (failed or not choices) and (error := error_in(payload)) is not None:
+        # After the end of the answer, words of the server's are of its bookkeeping.
+        told = failed or not (choices or self._reason)
+        if told and (error := error_in(payload)) is not None:
             raise stream_error(error, self.secret)
         if isinstance(usage := payload.get("usage"), dict):
             of_input = usage.get("prompt_tokens_details")
