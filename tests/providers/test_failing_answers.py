@@ -149,6 +149,22 @@ async def test_what_a_server_tells_after_an_answer_is_no_error(
     assert len(sent) == 1
 
 
+async def test_nor_is_it_at_the_messages_api(autojump_clock: MockClock) -> None:
+    word = {"type": "text_delta", "text": "Three pounds."}
+    text = rows(
+        {"type": "message_start", "message": {"role": "assistant", "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}},
+        {"type": "content_block_delta", "index": 0, "delta": word},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"description": "prices of this answer"},
+        {"type": "message_stop"},
+    )
+    events, sent = await answers((200, STREAM, text), kind=Anthropic)
+    assert said(events) == "Three pounds."
+    assert len(sent) == 1
+
+
 @pytest.mark.parametrize("text", LATER)
 async def test_what_has_begun_ends_with_the_servers_words(
     text: str, autojump_clock: MockClock

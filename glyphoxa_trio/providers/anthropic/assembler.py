@@ -165,7 +165,10 @@ class Assembler(answer.ResponseAssembler):
             return self._end()
         payload = self._payloads.parsed(data)
         kind = payload.get("type") or _kind_of(payload)
-        if kind in (None, "error") and (error := error_in(payload)) is not None:
+        # After the end of the answer, words of the server's are of its bookkeeping.
+        failed = kind == "error" or (kind is None and payload.get("error"))
+        told = failed or not (kind or self._reason)
+        if told and (error := error_in(payload)) is not None:
             raise stream_error(error, self.secret)
         match kind:
             case "message_start":
