@@ -138,10 +138,13 @@ async def test_a_busy_server_is_asked_again_however_it_says_so(
         {"choices": [], "description": "prices of this answer", "cost": 0.1},
         {"message": "the stream is over"},
         {"usage": {"prompt_tokens": 3}, "reason": "done", "title": "A talk"},
+        "ok",
+        '"over"',
+        "7",
     ],
 )
 async def test_what_a_server_tells_after_an_answer_is_no_error(
-    more: dict[str, Any], autojump_clock: MockClock
+    more: dict[str, Any] | str, autojump_clock: MockClock
 ) -> None:
     text = rows(delta(content="Three pounds."), delta("stop"), more, "[DONE]")
     events, sent = await answers((200, STREAM, text))

@@ -200,10 +200,10 @@ class Assembler(answer.ResponseAssembler):
             return self._pieces(data)
         if isinstance(payload, dict):
             return self._chunk(payload)
+        if payload in (None, []) or self._reason:
+            return []
         if (error := error_in(payload)) is not None:
             raise stream_error(error, self.secret)
-        if payload in (None, []):
-            return []
         raise self._payloads.malformed(f"a chunk is not an object: {data}")
 
     def _pieces(self, data: str) -> list[LLMEvent]:
@@ -214,6 +214,8 @@ class Assembler(answer.ResponseAssembler):
         lines = data.splitlines()
         bare = [line.strip().removeprefix("data:") for line in lines]
         if bare == [data.strip()]:
+            if self._reason:
+                return []  # after the end of the answer
             error = stream_error(data, self.secret)
             if error.kind is not ErrorKind.INTERRUPTED:
                 raise error
