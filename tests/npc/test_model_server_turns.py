@@ -140,6 +140,7 @@ async def open_scene(*script: Reply, **limits: Any) -> AsyncIterator[Scene]:
                     model="scripted",
                     base_url=server.base_url,
                     api_key=Secret("sesame"),
+                    warm=False,  # it is loaded, so a limit holds at once
                 ),
                 builtin=off,
                 calibration=CalibrationConfig(at_start=False),
