@@ -155,7 +155,7 @@ def test_a_server_is_added_gets_tiers_dies_and_comes_back(  # A52
     expect(card).to_contain_text("connect:")
     expect(card).to_contain_text("2 tools")
     os.kill(servers(table)["clock"]["pid"], signal.SIGKILL)
-    expect(card).to_contain_text("1 restarts")
+    expect(card).to_contain_text("1 restart")
     expect(card).to_contain_text("ready")
     page.get_by_role("tab", name="Tools").click()
     row = page.get_by_role("row").filter(has_text="clock.get_current_time")
@@ -193,7 +193,7 @@ def test_an_edit_that_another_overtook_is_refused_and_keeps_what_was_typed(
     # The page reads the list again; what is edited is the list that was seen.
     os.kill(servers(table)["time"]["pid"], signal.SIGKILL)
     card = page.get_by_role("article", name="time", include_hidden=True)
-    expect(card).to_contain_text("restarts")
+    expect(card).to_contain_text("1 restart")
     page.get_by_role("button", name="Save and reload").click()
     expect(page.get_by_role("alert")).to_contain_text("another edit came first")
     assert page.get_by_label("Name", exact=True).input_value() == "mine"
