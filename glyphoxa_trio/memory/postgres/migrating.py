@@ -158,7 +158,8 @@ def _names(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
 
 def _facts(connection: psycopg.Connection[Any], upto: int, n: int) -> _Reached:
     rows = connection.execute(
-        "select id, concat_ws(' ', text, variadic keywords) from fact where id <= %s"
+        "select id, text || ' ' || array_to_string(keywords, ' ')"
+        " from fact where id <= %s"
         f" order by id desc limit {ROWS}"
         " for update",
         (upto,),
