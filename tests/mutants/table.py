@@ -659,7 +659,8 @@ MUTANTS: Final = (
     Mutant(
         "tenants share a session",
         "runtime/session_state.py",
-        "        return self._open.get(key) or self._resting.get(key)\n",
+        "        return self._open.get(key) or self._resting.get(key)"
+        " or self._kept.get(key)\n",
         "        key = SessionKey(key.id)\n"
         "        return self._open.get(key) or self._resting.get(key)\n",
         "a tenant's sessions are its own",
@@ -684,8 +685,8 @@ MUTANTS: Final = (
     Mutant(
         "what was heard is kept only of what was said to the end",
         "npc/conversation.py",
-        "RoundSnapshot(tuple(self.heard), tuple(calls))",
-        "RoundSnapshot(tuple(self.sentences), tuple(calls))",
+        "RoundSnapshot(tuple(filter(None, self.heard)), tuple(calls))",
+        "RoundSnapshot(tuple(filter(None, self.sentences)), tuple(calls))",
         "what is kept is what was delivered",
         SNAPSHOTS,
     ),
