@@ -15,15 +15,15 @@ FRAMED := $(FRAMEWORKS:%=tests/frameworks/.%)
 demo: $(VENV)/.runs
 	@$(BIN)/glyphoxa play config/tavern.yaml
 
-# Pass the quick tests, which need nothing but the package: three minutes on two
-# quiet cores (2:42 for 10,682 tests), and five beside other work.
+# Pass the quick tests, which need nothing but the package: about four minutes on two
+# quiet cores, and six beside two busy processes (5:46 for 12,747 tests).
 # Tests start processes, and each would compile the package again.
 RING = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.rings
 test: $(VENV)/.tests
 	$(RING) quick
 
 # Pass the tests that need processes, sockets, a database, a browser, sound, real time:
-# six and a half minutes there. Where a program is missing, its tests are skipped;
+# seven minutes there, eleven beside others. Where a program is missing, its tests are skipped;
 # GLYPHOXA_CHROMIUM=required and its like make them fail instead. One that fails is run
 # once more, alone.
 border: $(VENV)/.tests
