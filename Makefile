@@ -74,7 +74,7 @@ chaos: $(VENV)/.tests
 	$(BIN)/python -m tests.cluster.chaos $(CHAOS)
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
-# it? docs/verifying.md. About five minutes.
+# it? docs/verifying.md. About half an hour.
 mutants: $(VENV)/.tests
 	$(BIN)/python -m tests.mutants
 
