@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -36,6 +37,12 @@ from .pool import PostgresPool
 from .rows import (
     Connection,
     campaign_id,
+)
+
+_MANY: Final = 200  # rows that are put at once
+_TABLES: Final = (
+    *("entity", "name", "relationship", "fact", "fact_about"),
+    *("audience", "listener", "session", "evening", "entry", "line"),
 )
 
 
@@ -145,7 +152,12 @@ def _put(
     ids = writing.ids(ends | {end for x in facts for end in x.about})
     for one in relationships:
         writing.relationship(one, ids)
-    return tuple(writing.fact(fact, ids) for fact in facts)
+    written = tuple(writing.fact(fact, ids) for fact in facts)
+    if len(entities) + len(relationships) + len(facts) >= _MANY:
+        # Until the server has looked at them, which may be a minute later, it would
+        # read whole tables for each turn.
+        connection.execute(f"analyze {', '.join(_TABLES)}")
+    return written
 
 
 def _here(

@@ -22,7 +22,7 @@ from glyphoxa_trio.memory.errors import (
     MemoryUnavailable,
     MemoryUnusable,
 )
-from glyphoxa_trio.memory.knowledge import Fact
+from glyphoxa_trio.memory.knowledge import Entity, EntityKind, Fact
 from glyphoxa_trio.memory.opening import open_memory
 from glyphoxa_trio.memory.postgres import migrating, open_postgres
 from glyphoxa_trio.memory.postgres.rows import index_words
@@ -134,6 +134,28 @@ async def test_the_words_of_an_old_memory_are_written_anew_behind_the_turns(
         assert entity.id == "tower"
         (fact,) = await store.graph.facts(BARROW, GAME_MASTER, "黑塔")
         assert fact.fact.text == "黑塔很高"
+
+
+async def test_the_server_knows_a_world_as_soon_as_it_is_imported(
+    database: str,
+) -> None:
+    def seen() -> object:
+        with psycopg.connect(database) as connection:
+            row = connection.execute(
+                "select reltuples from pg_class where relname = 'entity'"
+            ).fetchone()
+        assert row is not None
+        return row[0]
+
+    world = [
+        Entity(id=f"e{n}", kind=EntityKind.LOCATION, name=f"Place {n}")
+        for n in range(500)
+    ]
+    async with open_postgres(database) as store:
+        await store.graph.put(BARROW, entities=world[:2])
+        assert seen() == -1  # it was never looked at
+        await store.graph.put(BARROW, entities=world)
+        assert seen() == 500
 
 
 async def test_a_memory_of_before_learns_whom_lines_answer(
