@@ -10,7 +10,7 @@ import attrs
 from glyphoxa_trio.memory.contract import Memory, Named
 from glyphoxa_trio.memory.knowledge import Basis, Fact, Standing
 from glyphoxa_trio.memory.visibility import CampaignKey, Reach
-from glyphoxa_trio.memory.words import words_of
+from glyphoxa_trio.memory.words import folded, words_of
 
 
 class FactVerdict(StrEnum):
@@ -39,7 +39,8 @@ class FactFilter:
     """The facts that a decision is about: all that meet each condition.
 
     Args:
-      player: the id or the name, in any case of letters, of the player who claims it.
+      player: the id or the name of the player who claims it; in a name, neither case
+        nor accents count.
       about: the id, the name or an alias of an entity that it is about, or names.
       before: it became known before this Unix time.
       below: its confidence is less.
@@ -73,21 +74,17 @@ class FactFilter:
 
     def means(self, named: Named) -> bool:
         """Return True if that is a name, or the id, of the entity of ``about``."""
-        about = _folded(self.about or "")
-        return about in (_folded(named.name), named.entity)
+        about = self.about or ""
+        return about == named.entity or folded(about) == folded(named.name)
 
     def _by_player(self, fact: Fact) -> bool:
         if self.player is None:
             return True
         known = fact.provenance
-        named = known.basis is Basis.CLAIMED and known.by
-        return known.player == self.player or _folded(named or "") == _folded(
-            self.player
-        )
-
-
-def _folded(name: str) -> str:
-    return " ".join(name.casefold().split())
+        if known.player == self.player:
+            return True
+        claimed = known.basis is Basis.CLAIMED and known.by != ""
+        return claimed and folded(known.by) == folded(self.player)
 
 
 def source_of(fact: Fact) -> str:

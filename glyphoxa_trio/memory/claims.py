@@ -60,6 +60,7 @@ def expired(facts: Iterable[Fact], before: float) -> list[Fact]:
         fact
         for fact in facts
         if waits(fact)
+        and not fact.provenance.confirmed  # as one that was edited by hand
         and 0 < fact.provenance.at < before
         and all(latest[entity] <= fact.provenance.at for entity in fact.about)
     ]

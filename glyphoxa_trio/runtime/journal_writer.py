@@ -93,7 +93,7 @@ class JournalJob:
 
 @attrs.define(eq=False)
 class _SessionLine:
-    """What waits of one session, in order.
+    """The jobs of one session that are not written yet, in order.
 
     ``due``: when it is written; infinite if that is not known. ``at_once``: the number
     of the last job that somebody waits for. ``pause``: after an attempt that failed.

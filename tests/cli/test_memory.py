@@ -198,7 +198,7 @@ def test_review_decides_about_many(filled: Path) -> None:
 
     tower = {"It burnt.", "The black tower is hers."}
     hers = {*tower, "Éva is tall."}
-    assert waiting("--player", "éva") == waiting("--player", "p2") == hers
+    assert waiting("--player", "EVA") == waiting("--player", "p2") == hers
     assert waiting("--about", "black tower") == waiting("--about", "tower") == tower
     assert waiting("--player", "Éva", "--older-than", "30") == hers - {
         "The black tower is hers."

@@ -82,8 +82,7 @@ def test_a_claim_is_dropped_if_nobody_decided_and_nothing_came_of_it(
             x.provenance.at > fact.provenance.at and {*x.about} & {*fact.about}
             for x in facts
         )
-        undecided = fact.standing is Standing.QUEUED or (
-            fact.standing is Standing.CLAIMED and not fact.provenance.confirmed
-        )
+        waiting = fact.standing in (Standing.QUEUED, Standing.CLAIMED)
+        undecided = waiting and not fact.provenance.confirmed
         old = fact.provenance.at in (1.0, 2.0, 3.0)  # 0 is not known
         assert (fact.id in gone) == (undecided and old and not later)
